@@ -1,0 +1,31 @@
+import { readFileSync } from 'node:fs'
+import { Command, CommanderError } from 'commander'
+import { InputError } from '../util/errors.js'
+
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
+
+const program = new Command('teamtr')
+  .description('Trust-region fine-tuning of multi-agent LLM teams (TeamTR): theory, training, figures')
+  .version(version)
+  .showHelpAfterError('(add --help for the options)')
+  .exitOverride()
+
+// One line a command: each file adds its command and imports what is heavy only when that command runs.
+
+/** Exit codes: 0 done, 1 a check failed, 2 the input was wrong. */
+const run = async (): Promise<void> => {
+  try {
+    await program.parseAsync()
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      process.exitCode = error.exitCode === 0 ? 0 : 2
+    } else if (error instanceof InputError) {
+      process.stderr.write(`teamtr: ${error.message}\n`)
+      process.exitCode = 2
+    } else {
+      throw error
+    }
+  }
+}
+
+void run()

@@ -1,0 +1,2 @@
+export * from './util/errors.js'
+export * from './util/random.js'

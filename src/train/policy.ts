@@ -1,0 +1,55 @@
+import type * as tf from '@tensorflow/tfjs'
+import type { Random } from '../util/random.js'
+
+/**
+ * A language model as the training loop sees it: a pure function of one flat trainable vector θ.
+ * Whatever is frozen (a shared base under an adapter) lives inside and exists once. So an update is
+ * θ' = θ + step, scaling an update back is a point on that line, and nothing copies a model.
+ */
+export interface Policy {
+  /** The named tensors that θ holds, in order. */
+  readonly layout: readonly ParameterSlot[]
+  /** Tokens, including the end of message. */
+  readonly vocabulary: number
+  /**
+   * log π_θ(x_u | x_<u) of the tokens that are marked in `batch.mask`, 0 elsewhere: [B, T], differentiable in θ.
+   * Untempered: the log-probabilities of the model itself.
+   */
+  logProbs(theta: tf.Tensor1D, batch: TokenBatch): tf.Tensor2D
+  /** Sample one message after each prompt, all prompts in one batch with a KV cache. */
+  sample(theta: tf.Tensor1D, prompts: readonly (readonly number[])[], options: SampleOptions): Promise<SampledMessage[]>
+}
+
+export interface ParameterSlot {
+  readonly name: string
+  readonly shape: readonly number[]
+  /** First element inside θ. */
+  readonly offset: number
+}
+
+/** Sequences padded on the right to one length T. */
+export interface TokenBatch {
+  /** [B, T] int32. */
+  readonly ids: tf.Tensor2D
+  /** [B, T] float32: 1 where the token is one whose log-probability is asked for (the agent's own message), else 0. Never 1 at position 0. */
+  readonly mask: tf.Tensor2D
+}
+
+export interface SampleOptions {
+  /** Longest message, in tokens, the end of message included. */
+  readonly maxTokens: number
+  /** > 0; 0 takes the most probable token. */
+  readonly temperature: number
+  /** The token that ends a message. */
+  readonly endToken: number
+  readonly random: Random
+}
+
+export interface SampledMessage {
+  /** The message's tokens, the end of message included if it was reached within maxTokens. */
+  readonly tokens: readonly number[]
+  /** log π_θ of each token, untempered. */
+  readonly logProbs: readonly number[]
+  /** log of the probability each token was drawn with (tempered); equal to `logProbs` at temperature 1. */
+  readonly samplingLogProbs: readonly number[]
+}

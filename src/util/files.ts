@@ -1,0 +1,64 @@
+import { mkdirSync, openSync, closeSync, fsyncSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { parse as parseYaml } from 'yaml'
+import { InputError, messageOf } from './errors.js'
+
+/** Largest text file read whole, in bytes. */
+const MAX_TEXT = 512 * 2 ** 20
+
+/** @throws InputError when the file is missing, unreadable, not a file, or larger than 512 MiB */
+export const readText = (file: string): string => {
+  try {
+    const { size } = statSync(file)
+    if (size > MAX_TEXT) throw new InputError(`${file}: ${size} bytes; at most ${MAX_TEXT} are read`)
+    return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file))
+  } catch (error) {
+    if (error instanceof InputError) throw error
+    const code = (error as NodeJS.ErrnoException).code
+    if (code === 'ENOENT') throw new InputError(`${file}: no such file`)
+    if (code === 'EISDIR') throw new InputError(`${file}: is a folder; a file is needed`)
+    if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA') throw new InputError(`${file}: is not UTF-8 text`)
+    throw new InputError(`${file}: cannot be read: ${messageOf(error)}`)
+  }
+}
+
+/** @throws InputError when the file cannot be read or is not JSON */
+export const readJson = (file: string): unknown => {
+  const text = readText(file)
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new InputError(`${file}: is not valid JSON: ${messageOf(error)}`)
+  }
+}
+
+/** Reads .json as JSON, anything else as YAML. @throws InputError when the file cannot be read or parsed */
+export const readConfig = (file: string): unknown => {
+  if (file.endsWith('.json')) return readJson(file)
+  const text = readText(file)
+  try {
+    return parseYaml(text)
+  } catch (error) {
+    throw new InputError(`${file}: is not valid YAML: ${messageOf(error)}`)
+  }
+}
+
+/** Write to a temporary name beside `file`, sync, rename: a reader sees the old content or the new, never a part. @throws InputError when it cannot be written */
+export const writeAtomic = (file: string, content: string | Uint8Array): void => {
+  const temporary = `${file}.${process.pid}.tmp`
+  try {
+    mkdirSync(dirname(file), { recursive: true })
+    const descriptor = openSync(temporary, 'w')
+    try {
+      const bytes = typeof content === 'string' ? Buffer.from(content) : content
+      for (let at = 0; at < bytes.length; ) at += writeSync(descriptor, bytes, at)
+      fsyncSync(descriptor)
+    } finally {
+      closeSync(descriptor)
+    }
+    renameSync(temporary, file)
+  } catch (error) {
+    rmSync(temporary, { force: true })
+    throw new InputError(`${file}: cannot be written: ${messageOf(error)}`)
+  }
+}

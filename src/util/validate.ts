@@ -1,0 +1,71 @@
+import { closest, distance } from 'fastest-levenshtein'
+import { z } from 'zod'
+import { InputError } from './errors.js'
+
+/**
+ * Check `value` against a zod schema (use `z.strictObject`, so that unknown keys are found).
+ *
+ * @param where what the value came from, usually a file name: it opens the message
+ * @throws InputError naming the first wrong field, what it holds and what would be right; for an unknown key, the nearest known one
+ */
+export const validate = <S extends z.ZodType>(schema: S, value: unknown, where: string): z.output<S> => {
+  const result = schema.safeParse(value, { reportInput: true })
+  if (result.success) return result.data
+  throw new InputError(`${where}: ${describe(result.error.issues[0], schema)}`)
+}
+
+/** `agents[1].model` for ['agents', 1, 'model']. */
+export const fieldName = (path: readonly PropertyKey[]): string =>
+  path.reduce<string>((name, key) => (typeof key === 'number' ? `${name}[${key}]` : name ? `${name}.${String(key)}` : String(key)), '')
+
+/** A value as it should appear in a message: JSON, cut at 60 characters. */
+export const show = (value: unknown): string => {
+  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : JSON.stringify(value) ?? String(value)
+  return text.length > 60 ? `${text.slice(0, 57)}…` : text
+}
+
+/** ` (did you mean "gamma"?)` when a known name is near, else ''. */
+export const didYouMean = (name: string, known: readonly string[]): string => {
+  if (known.length === 0) return ''
+  const nearest = closest(name, known as string[])
+  return distance(name, nearest) <= Math.max(2, name.length / 3) ? ` (did you mean "${nearest}"?)` : ''
+}
+
+const describe = (issue: z.core.$ZodIssue, schema: z.ZodType): string => {
+  const field = fieldName(issue.path)
+  const at = field ? `${field}: ` : ''
+  if (issue.code === 'unrecognized_keys') {
+    const known = keysAt(schema, issue.path)
+    const key = issue.keys[0]
+    const hint = didYouMean(key, known) || (known.length ? ` (known: ${known.join(', ')})` : '')
+    return `${at}unknown key "${key}"${hint}`
+  }
+  if (issue.code === 'invalid_union' && issue.errors.length) {
+    const deepest = issue.errors.flat().reduce((a, b) => (b.path.length > a.path.length ? b : a), issue.errors.flat()[0])
+    if (deepest && deepest.path.length > 0) return describe({ ...deepest, path: [...issue.path, ...deepest.path] } as z.core.$ZodIssue, schema)
+  }
+  const holds = issue.input === undefined ? 'missing' : `holds ${show(issue.input)}`
+  return `${at}${holds}; ${issue.message.replace(/^Invalid input: /, '')}`
+}
+
+/** The known keys of the object that `path` leads to inside `schema`. */
+const keysAt = (schema: z.ZodType, path: readonly PropertyKey[]): string[] => {
+  let at: unknown = schema
+  for (const key of path) {
+    at = unwrap(at)
+    if (at instanceof z.ZodObject) at = (at.shape as Record<string, unknown>)[String(key)]
+    else if (at instanceof z.ZodArray) at = at.element
+    else if (at instanceof z.ZodRecord) at = at.valueType
+    else return []
+  }
+  at = unwrap(at)
+  return at instanceof z.ZodObject ? Object.keys(at.shape) : []
+}
+
+const unwrap = (schema: unknown): unknown => {
+  while (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault || schema instanceof z.ZodNullable) {
+    schema = schema.unwrap()
+  }
+  if (schema instanceof z.ZodPipe) return unwrap(schema.in)
+  return schema
+}
