@@ -1,0 +1,98 @@
+import type { TopLevelSpec } from 'vega-lite'
+import type { Row } from './csv.js'
+import { dashes, palette } from './theme.js'
+
+/** What every chart function here takes: a tidy table and the words around it. */
+export interface ChartText {
+  /** The one message of the figure. */
+  readonly title: string
+  /** How it was made: what the bands are, how many seeds, which command. */
+  readonly subtitle?: string | readonly string[]
+}
+
+const schema = 'https://vega.github.io/schema/vega-lite/v5.json'
+const heading = ({ title, subtitle }: ChartText): TopLevelSpec['title'] =>
+  subtitle === undefined ? title : { text: title, subtitle: typeof subtitle === 'string' ? subtitle : [...subtitle] }
+const seriesOf = (rows: readonly Row[], field: string): string[] => [...new Set(rows.map((row) => String(row[field])))]
+const colorBy = (field: string, rows: readonly Row[]): object => {
+  const domain = seriesOf(rows, field)
+  return { color: { field, type: 'nominal', title: null, scale: { domain, range: domain.map((_, i) => palette[i % palette.length]) } } }
+}
+const dashBy = (field: string, rows: readonly Row[]): object => {
+  const domain = seriesOf(rows, field)
+  return { strokeDash: { field, type: 'nominal', title: null, scale: { domain, range: domain.map((_, i) => dashes[i % dashes.length]) } } }
+}
+/** A line of `value` a series, over its band from `low` to `high`. */
+const lineWithBand = (field: string, rows: readonly Row[], y: object): object[] => [
+  { mark: { type: 'area', opacity: 0.15, strokeWidth: 0 }, encoding: { y: { field: 'low', type: 'quantitative' }, y2: { field: 'high' } } },
+  { mark: 'line', encoding: { y: { field: 'value', type: 'quantitative', ...y }, ...dashBy(field, rows) } },
+]
+
+/**
+ * Returns by stage, one line a method, with an interval band.
+ *
+ * @param rows `{stage, method, value, low, high}`; value in [0, 1]
+ */
+export const learningCurves = (rows: readonly Row[], text: ChartText): TopLevelSpec => ({
+  $schema: schema,
+  title: heading(text),
+  data: { values: rows as Row[] },
+  encoding: { x: { field: 'stage', type: 'quantitative', title: 'stage (each agent updated once)', axis: { tickMinStep: 1, format: 'd' } }, ...colorBy('method', rows) },
+  layer: lineWithBand('method', rows, { title: 'share of problems right', scale: { domain: [0, 1] } }),
+}) as TopLevelSpec
+
+/**
+ * Measured KL of every update against its radius δ.
+ *
+ * @param rows `{update, method, kl, delta}`; kl and delta in nats
+ */
+export const klPerUpdate = (rows: readonly Row[], text: ChartText): TopLevelSpec => ({
+  $schema: schema,
+  title: heading(text),
+  data: { values: rows as Row[] },
+  layer: [
+    {
+      mark: { type: 'point', filled: true, size: 22, opacity: 0.8 },
+      encoding: {
+        x: { field: 'update', type: 'quantitative', title: 'update', axis: { tickMinStep: 1, format: 'd' } },
+        y: { field: 'kl', type: 'quantitative', title: 'measured KL, behaviour ‖ updated (nats a message)' },
+        color: { field: 'method', type: 'nominal', title: null },
+        shape: { field: 'method', type: 'nominal', title: null },
+      },
+    },
+    {
+      mark: { type: 'rule', strokeDash: [6, 3], color: '#444444' },
+      encoding: { y: { aggregate: 'max', field: 'delta', type: 'quantitative' } },
+    },
+  ],
+}) as TopLevelSpec
+
+/**
+ * Certificate and measured improvement of every stage or update, cumulated.
+ *
+ * @param rows `{update, quantity, value, low, high}`; value, low, high in units of return; low and high null where there is no interval
+ */
+export const certificateAgainstImprovement = (rows: readonly Row[], text: ChartText): TopLevelSpec => ({
+  $schema: schema,
+  title: heading(text),
+  data: { values: rows as Row[] },
+  encoding: { x: { field: 'update', type: 'quantitative', title: 'update', axis: { tickMinStep: 1, format: 'd' } }, ...colorBy('quantity', rows) },
+  layer: lineWithBand('quantity', rows, { title: 'change of return' }),
+}) as TopLevelSpec
+
+/**
+ * A quantity against team size on log-log axes, where a power law is a straight line of slope α.
+ *
+ * @param rows `{n, series, value}`; n ≥ 1, value > 0
+ */
+export const growth = (rows: readonly Row[], text: ChartText & { readonly y: string }): TopLevelSpec => ({
+  $schema: schema,
+  title: heading(text),
+  data: { values: rows as Row[] },
+  encoding: {
+    x: { field: 'n', type: 'quantitative', title: 'agents n', scale: { type: 'log' }, axis: { values: [...new Set(rows.map((row) => Number(row.n)))].sort((a, b) => a - b), format: 'd' } },
+    y: { field: 'value', type: 'quantitative', title: text.y, scale: { type: 'log' } },
+    ...colorBy('series', rows),
+  },
+  layer: [{ mark: 'line', encoding: dashBy('series', rows) }, { mark: { type: 'point', filled: true, size: 30 } }],
+}) as TopLevelSpec

@@ -1,0 +1,16 @@
+/** A cell of a tidy table. */
+export type Cell = string | number | boolean | null
+
+/** One row of a tidy table: what every figure here is drawn from. */
+export type Row = Readonly<Record<string, Cell>>
+
+/** Rows as CSV (RFC 4180, header from the first row's keys, `\n` line ends). Numbers print in full, so that reading them back gives the same doubles. */
+export const toCsv = (rows: readonly Row[]): string => {
+  if (rows.length === 0) return ''
+  const columns = Object.keys(rows[0])
+  const quote = (cell: Cell | undefined): string => {
+    const text = cell === null || cell === undefined ? '' : String(cell)
+    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+  }
+  return [columns.join(','), ...rows.map((row) => columns.map((column) => quote(row[column])).join(','))].join('\n') + '\n'
+}

@@ -1,0 +1,5 @@
+export * from './charts.js'
+export * from './csv.js'
+export * from './page.js'
+export * from './render.js'
+export * from './theme.js'
