@@ -1,0 +1,79 @@
+import type { Loaded } from './records.js'
+import type { EpisodeState, Problem, Score, Task } from './task.js'
+
+/**
+ * A benchmark: records in their public format, what a model is asked, and how its answer is scored.
+ * Everything is synchronous and pure but `load`, so that a score can be a reward.
+ *
+ * @typeParam R a record, checked when it was loaded
+ */
+export interface Benchmark<R = unknown> {
+  /** As on the command line: lower case, with hyphens. */
+  readonly name: string
+  /** One line: what is asked and how it is scored. */
+  readonly summary: string
+  /** @throws InputError when the file itself cannot be read; what is wrong with single records is in `errors` */
+  load(file: string): Promise<Loaded<R>>
+  /** What a response names this record by. Unique within a file. */
+  id(record: R): string
+  /** The whole question for one model, the wanted answer format included. */
+  prompt(record: R): string
+  /** Score any text. Never throws; bounded in time for up to MAX_RESPONSE characters. Call it through `scoreResponse`. */
+  score(record: R, response: string): BenchmarkScore
+  /** The game a team plays on these records, where it is more than a discussion of the prompt (see `teamTask`). */
+  readonly task?: (turns: number) => Task<RecordProblem<R>>
+}
+
+/** A score with the benchmark's further measures, each as [numerator, denominator]: the total is the ratio of the sums (cell accuracy: correct cells over cells). */
+export interface BenchmarkScore extends Score {
+  readonly measures?: Readonly<Record<string, readonly [number, number]>>
+}
+
+/** A record posed to a team. */
+export interface RecordProblem<R = unknown> extends Problem {
+  readonly record: R
+}
+
+/** Longest response that is scored, in UTF-16 units. */
+export const MAX_RESPONSE = 4 * 2 ** 20
+
+/** Score a response of any length: beyond MAX_RESPONSE it is 0, unread. */
+export const scoreResponse = <R>(benchmark: Benchmark<R>, record: R, response: string): BenchmarkScore =>
+  response.length > MAX_RESPONSE
+    ? { score: 0, verdict: 'invalid', reason: `the response has ${response.length} characters; at most ${MAX_RESPONSE} are scored` }
+    : benchmark.score(record, response)
+
+/** A discussion in progress. */
+export interface DiscussionState<R> extends EpisodeState {
+  readonly record: R
+}
+
+/**
+ * A benchmark as a task for a team: the shared context is the prompt and then the messages, under
+ * `Message k:`; after `turns` messages the last one is the team's answer, and its score the reward.
+ *
+ * @param turns messages in an episode, ≥ 1
+ */
+export const teamTask = <R>(benchmark: Benchmark<R>, turns: number): Task<RecordProblem<R>> =>
+  benchmark.task ? benchmark.task(turns) : (discussion(benchmark, turns) as Task<RecordProblem<R>>)
+
+const discussion = <R>(benchmark: Benchmark<R>, turns: number): Task<RecordProblem<R>, DiscussionState<R>> => ({
+  name: benchmark.name,
+  start: ({ record }) => ({ record, context: benchmark.prompt(record), turn: 0, done: false, reward: 0 }),
+  step: (state, message) => {
+    if (state.done) return { ...state, reward: 0 }
+    const turn = state.turn + 1
+    const done = turn >= turns
+    return {
+      record: state.record,
+      context: `${state.context}\n\nMessage ${turn}:\n${message.slice(0, MAX_RESPONSE)}`,
+      turn,
+      done,
+      reward: done ? scoreResponse(benchmark, state.record, message).score : 0,
+    }
+  },
+  rolePrompt: (_, agent, agents) =>
+    `You are agent ${agent + 1} of ${agents} who solve a problem together, speaking in turns; each reads all messages so far. ` +
+    `There are ${turns} messages in all, and the last one is the team's answer: build on what is right, repair what is wrong, ` +
+    'and end your message with your answer in the format that is asked for.',
+})

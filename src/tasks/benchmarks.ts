@@ -1,0 +1,20 @@
+import { InputError } from '../util/errors.js'
+import { didYouMean } from '../util/validate.js'
+import type { Benchmark } from './benchmark.js'
+
+/** One line a benchmark: its module is loaded when it is asked for. */
+const registry: Readonly<Record<string, () => Promise<Benchmark>>> = {
+}
+
+const erase = <R>(benchmark: Benchmark<R>): Benchmark => benchmark as unknown as Benchmark
+
+/** The names that `benchmark` knows. */
+export const benchmarkNames: readonly string[] = Object.keys(registry)
+
+/** @throws InputError when there is no benchmark of that name */
+export const benchmark = async (name: string): Promise<Benchmark> => {
+  if (!Object.hasOwn(registry, name)) {
+    throw new InputError(`--benchmark: holds "${name}"${didYouMean(name, benchmarkNames)}; expected one of ${benchmarkNames.join(', ')}`)
+  }
+  return registry[name]()
+}
