@@ -11,12 +11,14 @@ export interface Policy {
   readonly layout: readonly ParameterSlot[]
   /** Tokens, including the end of message. */
   readonly vocabulary: number
+  /** log π_θ(x_u | x_<u) of the batch's M marked tokens, [M], differentiable in θ. Untempered: the model itself. */
+  logProbs(theta: tf.Tensor1D, batch: TokenBatch): tf.Tensor1D
   /**
-   * log π_θ(x_u | x_<u) of the tokens that are marked in `batch.mask`, 0 elsewhere: [B, T], differentiable in θ.
-   * Untempered: the log-probabilities of the model itself.
+   * log π_θ(· | x_<u) at the batch's M marked tokens over the whole vocabulary, [M, V], differentiable in θ: for the exact
+   * KL(behaviour‖updated) of every token. `markedLogProbs` (model/functions.ts) picks the tokens' own out of it.
    */
-  logProbs(theta: tf.Tensor1D, batch: TokenBatch): tf.Tensor2D
-  /** Sample one message after each prompt, all prompts in one batch with a KV cache. */
+  logDistributions(theta: tf.Tensor1D, batch: TokenBatch): tf.Tensor2D
+  /** Sample one message after each prompt, all prompts in one batch with a KV cache; equal prompts are read once. Prompts hold at least one token. */
   sample(theta: tf.Tensor1D, prompts: readonly (readonly number[])[], options: SampleOptions): Promise<SampledMessage[]>
 }
 
@@ -27,12 +29,18 @@ export interface ParameterSlot {
   readonly offset: number
 }
 
-/** Sequences padded on the right to one length T. */
-export interface TokenBatch {
+/**
+ * Sequences padded on the right to one length T, and which M of their tokens are asked for (an agent's own messages).
+ * Made by `tokenBatch` (model/batch.ts), which says which order the M come in; only what is marked is computed up to the vocabulary.
+ * Its owner disposes it with `tf.dispose(batch)`.
+ */
+export type TokenBatch = {
   /** [B, T] int32. */
   readonly ids: tf.Tensor2D
-  /** [B, T] float32: 1 where the token is one whose log-probability is asked for (the agent's own message), else 0. Never 1 at position 0. */
-  readonly mask: tf.Tensor2D
+  /** [M] int32: b·T + u − 1, the flat place of the token *before* the marked one, where it is predicted. */
+  readonly places: tf.Tensor1D
+  /** [M, 2] int32: (m, the marked token itself). */
+  readonly picks: tf.Tensor2D
 }
 
 export interface SampleOptions {
