@@ -1,0 +1,2 @@
+export * from './mdp.js'
+export * from './evaluate.js'
