@@ -73,8 +73,8 @@ export const teamMdp = (parts: TeamMdp): TeamMdp => {
   const count = reward.length
   requireLength('mu', mu, states)
   requireLength('activeAgent', activeAgent, states)
-  requireOffsets('actionStart', actionStart, states, count)
-  requireOffsets('rowStart', rowStart, count, next.length)
+  requireOffsets('actionStart', actionStart, states, count, 1)
+  requireOffsets('rowStart', rowStart, count, next.length, 0)
   requireLength('prob', prob, next.length)
   for (let s = 0; s < states; s++) {
     const j = activeAgent[s]
@@ -162,11 +162,11 @@ export const requireLength = (place: string, array: ArrayLike<unknown>, length: 
   if (array.length !== length) throw new TheoryError('size', place, `has ${array.length} entries; ${length} are needed`)
 }
 
-const requireOffsets = (place: string, offsets: Int32Array, rows: number, end: number): void => {
+const requireOffsets = (place: string, offsets: Int32Array, rows: number, end: number, least: number): void => {
   requireLength(place, offsets, rows + 1)
   if (offsets[0] !== 0) throw new TheoryError('size', `${place}[0]`, `holds ${offsets[0]}; the first row starts at 0`)
   for (let i = 0; i < rows; i++) {
-    if (offsets[i + 1] <= offsets[i]) throw new TheoryError('size', `${place}[${i}]`, 'is an empty row; at least one entry')
+    if (offsets[i + 1] - offsets[i] < least) throw new TheoryError('size', `${place}[${i}]`, `ends before it starts; at least ${least} entries a row`)
   }
   if (offsets[rows] !== end) throw new TheoryError('size', `${place}[${rows}]`, `holds ${offsets[rows]}; the rows end at ${end}`)
 }
