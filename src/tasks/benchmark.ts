@@ -24,7 +24,10 @@ export interface Benchmark<R = unknown> {
   readonly task?: (turns: number) => Task<RecordProblem<R>>
 }
 
-/** A score with the benchmark's further measures, each as [numerator, denominator]: the total is the ratio of the sums (cell accuracy: correct cells over cells). */
+/**
+ * A score with the benchmark's further measures, each as [numerator, denominator]; the total is the
+ * ratio of the sums (cell accuracy: correct cells over cells).
+ */
 export interface BenchmarkScore extends Score {
   readonly measures?: Readonly<Record<string, readonly [number, number]>>
 }

@@ -55,7 +55,8 @@ async function* readRows(file: string, key?: string): AsyncGenerator<Row> {
     const content = readJson(file)
     const array = Array.isArray(content) || key === undefined ? content : (content as Record<string, unknown> | null)?.[key]
     if (!Array.isArray(array)) {
-      throw new InputError(`${file}: holds ${show(content)}; expected an array of records${key ? `, or an object with one under "${key}"` : ''}`)
+      const wanted = key === undefined ? 'an array of records' : `an array of records, or an object with one under "${key}"`
+      throw new InputError(`${file}: holds ${show(content)}; expected ${wanted}`)
     }
     for (let i = 0; i < array.length; i++) yield { line: i + 1, value: array[i] }
   } else if (file.endsWith('.parquet')) {

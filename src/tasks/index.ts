@@ -1,0 +1,6 @@
+export * from './task.js'
+export * from './benchmark.js'
+export * from './benchmarks.js'
+export * from './records.js'
+export * from './relay.js'
+export * from './guessing.js'
