@@ -6,8 +6,6 @@ import type { Benchmark } from './benchmark.js'
 const registry: Readonly<Record<string, () => Promise<Benchmark>>> = {
 }
 
-const erase = <R>(benchmark: Benchmark<R>): Benchmark => benchmark as unknown as Benchmark
-
 /** The names that `benchmark` knows. */
 export const benchmarkNames: readonly string[] = Object.keys(registry)
 
