@@ -26,7 +26,7 @@ export const ring = (size: RingSize, random: Random): TeamMdp => {
   const { agents, levels, actions, gamma, reach = 1, start = 'all' } = size
   requirePositive({ agents, levels, actions })
   const states = agents * levels
-  const rows = rowsOf(states, actions, (s) => {
+  const rows = emptyRows(states, actions, (s) => {
     const level = s % levels
     return Math.min(levels - 1, level + reach) - Math.max(0, level - reach) + 1
   })
@@ -139,7 +139,7 @@ export const randomPolicy = (mdp: TeamMdp, random: Random, sharpness = 1): TeamP
   return teamPolicy(mdp, policy)
 }
 
-const rowsOf = (states: number, actions: number, width: (s: number) => number) => {
+const emptyRows = (states: number, actions: number, width: (s: number) => number) => {
   const actionStart = new Int32Array(states + 1)
   const rowStart = new Int32Array(states * actions + 1)
   for (let s = 0; s < states; s++) {

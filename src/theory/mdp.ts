@@ -46,8 +46,12 @@ export type TheoryErrorKind =
 /** An input that the theory refuses: what kind of fault, and where (a field name such as `policy[3]`). */
 export class TheoryError extends InputError {
   override name = 'TheoryError'
-  constructor(readonly kind: TheoryErrorKind, readonly place: string, message: string) {
-    super(`${place}: ${message}`)
+  constructor(readonly kind: TheoryErrorKind, readonly place: string, readonly reason: string, where = '') {
+    super(`${where && `${where}: `}${place}: ${reason}`)
+  }
+  /** The same error, its message opened by the file it came from. */
+  in(where: string): TheoryError {
+    return new TheoryError(this.kind, this.place, this.reason, where)
   }
 }
 
@@ -86,7 +90,7 @@ export const teamMdp = (parts: TeamMdp): TeamMdp => {
     return `s=${s},a=${pair - actionStart[s]}`
   }
   for (let pair = 0; pair < count; pair++) {
-    if (!Number.isFinite(reward[pair])) throw new TheoryError('not-finite', `r[${place(pair)}]`, `holds ${reward[pair]}; a finite reward`)
+    if (!Number.isFinite(reward[pair])) throw new TheoryError('not-finite', rewardPlace(actionStart, pair), `holds ${reward[pair]}; a finite reward`)
     for (let k = rowStart[pair]; k < rowStart[pair + 1]; k++) {
       if (next[k] < 0 || next[k] >= states) {
         throw new TheoryError('size', `P[${place(pair)}]`, `leads to state ${next[k]}; a state, 0 to ${states - 1}`)
@@ -169,6 +173,11 @@ const requireOffsets = (place: string, offsets: Int32Array, rows: number, end: n
     if (offsets[i + 1] - offsets[i] < least) throw new TheoryError('size', `${place}[${i}]`, `ends before it starts; at least ${least} entries a row`)
   }
   if (offsets[rows] !== end) throw new TheoryError('size', `${place}[${rows}]`, `holds ${offsets[rows]}; the rows end at ${end}`)
+}
+
+const rewardPlace = (actionStart: Int32Array, pair: number): string => {
+  const s = stateOf(actionStart, pair)
+  return `r[${s}][${pair - actionStart[s]}]`
 }
 
 /** The state of a pair: bisection on `actionStart`. */
