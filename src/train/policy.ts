@@ -27,6 +27,8 @@ export interface ParameterSlot {
   readonly shape: readonly number[]
   /** First element inside θ. */
   readonly offset: number
+  /** Normal distribution of its elements before any training. */
+  readonly initial: { readonly mean: number; readonly deviation: number }
 }
 
 /**

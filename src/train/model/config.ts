@@ -1,0 +1,46 @@
+import { z } from 'zod'
+
+const size = (most: number) => z.int().min(1).max(most)
+
+/** What a decoder is made of. Every combination is one forward pass in decoder.ts. */
+export const decoderSchema = z.strictObject({
+  /** Tokens. */
+  vocabulary: size(2 ** 20),
+  /** Width d of the residual stream. */
+  hidden: size(2 ** 16),
+  layers: size(1024),
+  /** Query heads H. */
+  heads: size(1024),
+  /** Key-value heads K, a divisor of H; head h reads key-value head ⌊hK/H⌋ (grouped-query attention). Default H. */
+  kvHeads: size(1024).optional(),
+  /** Width of a head, even; default hidden / heads. */
+  headDim: size(2 ** 14).optional(),
+  /** Width f of the MLP. */
+  intermediate: size(2 ** 20),
+  /** Longest sequence. */
+  maxPositions: size(2 ** 24),
+  norm: z.enum(['rms', 'layer']).default('rms'),
+  normEpsilon: z.number().positive().default(1e-6),
+  positions: z.enum(['rotary', 'learned']).default('rotary'),
+  ropeTheta: z.number().positive().default(10_000),
+  /** swiglu: silu(x·gate) ⊙ (x·up) · down. gelu (the tanh form): gelu(x·up) · down. */
+  mlp: z.enum(['swiglu', 'gelu']).default('swiglu'),
+  /** RMSNorm of each query and key head (Qwen3). */
+  qkNorm: z.boolean().default(false),
+  qkvBias: z.boolean().default(false),
+  outBias: z.boolean().default(false),
+  mlpBias: z.boolean().default(false),
+  /** The output head is the embedding. */
+  tied: z.boolean().default(true),
+})
+  .transform((c) => ({ ...c, kvHeads: c.kvHeads ?? c.heads, headDim: c.headDim ?? c.hidden / c.heads }))
+  .refine((c) => c.heads % c.kvHeads === 0, { path: ['kvHeads'], message: 'expected a divisor of heads' })
+  .refine((c) => Number.isInteger(c.headDim) && (c.headDim % 2 === 0 || c.positions === 'learned'), {
+    path: ['headDim'],
+    message: 'expected an even whole number (default: hidden / heads)',
+  })
+
+/** A decoder's architecture, complete. */
+export type DecoderConfig = z.output<typeof decoderSchema>
+/** The same as one writes it, with defaults left out. */
+export type DecoderInput = z.input<typeof decoderSchema>
