@@ -44,7 +44,8 @@ const describe = (issue: z.core.$ZodIssue, schema: z.ZodType): string => {
     const deepest = issue.errors.flat().reduce((a, b) => (b.path.length > a.path.length ? b : a), issue.errors.flat()[0])
     if (deepest && deepest.path.length > 0) return describe({ ...deepest, path: [...issue.path, ...deepest.path] } as z.core.$ZodIssue, schema)
   }
-  const holds = issue.input === undefined ? 'missing' : `holds ${show(issue.input)}`
+  const input = 'discriminator' in issue ? (issue.input as Record<string, unknown>)[issue.discriminator as string] : issue.input
+  const holds = input === undefined ? 'missing' : `holds ${show(input)}`
   return `${at}${holds}; ${issue.message.replace(/^Invalid input: /, '')}`
 }
 

@@ -1,0 +1,173 @@
+import { z } from 'zod'
+import { InputError } from '../util/errors.js'
+import { show, validate } from '../util/validate.js'
+import { environment, taskSchema } from './environment.js'
+
+/** Where an update's rollouts come from, and what happens to one that ends outside its trust region. */
+const methodSettings = z.strictObject({
+  /** `intermediate`: from the team as it is before this very update; `stale`: from the team at the start of the stage. */
+  occupancy: z.enum(['intermediate', 'stale']),
+  /** `scale` it back until its measured divergence holds, `refuse` it whole, or `none`: take it as it is. */
+  acceptance: z.enum(['scale', 'refuse', 'none']),
+})
+type MethodSettings = z.output<typeof methodSettings>
+
+/** The methods by name. They differ in nothing but these settings. */
+export const methods: Readonly<Record<string, MethodSettings>> = {
+  teamtr: { occupancy: 'intermediate', acceptance: 'scale' },
+  stale: { occupancy: 'stale', acceptance: 'scale' },
+}
+export const methodNames = Object.keys(methods)
+
+const methodSchema = z
+  .union([z.string(), methodSettings.partial().extend({ name: z.string().default('teamtr') })], {
+    error: `expected a method's name (${methodNames.join(', ')}), or {name, occupancy, acceptance}`,
+  })
+  .transform((method, context) => {
+    const { name, ...settings } = typeof method === 'string' ? { name: method } : method
+    if (Object.hasOwn(methods, name)) return { name, ...methods[name], ...settings }
+    context.addIssue({ code: 'custom', message: `expected one of ${methodNames.join(', ')}`, input: method })
+    return z.NEVER
+  })
+
+const count = z.int().min(1).max(1e6)
+const section = <S extends z.ZodRawShape>(shape: S) => z.strictObject(shape).prefault({} as never)
+
+/** A training run, every field defaulted: the empty configuration trains the relay team of three. */
+export const configSchema = z.strictObject({
+  /** Everything random follows from it. */
+  seed: z.int().min(0).max(2 ** 31 - 1).default(0),
+  task: taskSchema.prefault({ name: 'relay' }),
+  team: section({
+    agents: z.int().min(1).max(64).default(3),
+    /** Which agent speaks at turn t: router[t mod its length]. Default: in turn. */
+    router: z.array(z.int().min(0)).min(1).optional(),
+    /** Whether all agents start from one warmed-up policy, or each from its own. */
+    shared: z.boolean().default(true),
+  }),
+  /** The decoder that is trained from scratch. `model/config.ts` has the meaning of each. */
+  model: section({
+    layers: count.default(2),
+    hidden: count.default(64),
+    heads: count.default(4),
+    kvHeads: count.optional(),
+    intermediate: count.default(172),
+  }),
+  /** Imitation of the task's weak player, before any reinforcement. */
+  warmup: section({
+    steps: z.int().min(0).default(500),
+    /** Episodes a step. */
+    episodes: count.default(512),
+    learningRate: z.number().positive().default(3e-3),
+  }),
+  method: methodSchema.prefault('teamtr'),
+  /** γ of the team's MDP, one step a message. It weighs returns and occupancies. Default 1 − 1/(turns of an episode): a horizon 1/(1−γ) of one episode. */
+  gamma: z.number().gt(0).lt(1).optional(),
+  /** In a stage every agent is updated once. */
+  stages: z.int().min(0).max(1e6).default(40),
+  /** In which order: agents 0 … n−1, reversed, a permutation drawn for each stage, or a given one. */
+  order: z
+    .union([z.enum(['fixed', 'reversed', 'random']), z.array(z.int())], { error: 'expected fixed, reversed, random, or a permutation of the agents' })
+    .default('fixed'),
+  rollout: section({
+    /** P, problems a stage. */
+    prompts: count.default(32),
+    /** G, episodes of each. */
+    group: z.int().min(2).max(1e4).default(8),
+    temperature: z.number().positive().max(100).default(1),
+    /** Longest message, its end included. Default: that of the task. */
+    maxTokens: count.optional(),
+  }),
+  advantage: section({
+    /** Divide by the deviation of the group. */
+    normalise: z.boolean().default(true),
+    /** ε_norm. */
+    epsilon: z.number().min(0).default(1e-6),
+    /** A_clip; null for none. */
+    clip: z.number().positive().nullable().default(5),
+  }),
+  objective: section({
+    /** Gradient steps an update. */
+    steps: count.default(6),
+    learningRate: z.number().positive().default(1e-3),
+    /** ε: the probability ratio is clipped to [1 − ε, 1 + ε]. */
+    clip: z.number().positive().default(0.2),
+    /** Whether w is a message's probability ratio (the action of the team's MDP), or each token has its own. */
+    ratio: z.enum(['message', 'token']).default('message'),
+  }),
+  trustRegion: section({
+    /** δ, or one per agent. */
+    delta: z
+      .union([z.number().gt(0), z.array(z.number().gt(0)).min(1)], { error: 'expected a number above 0, or one for each agent' })
+      .default(0.02),
+    /** An average over the agent's messages (the paper's estimator), the same with weights γ^t (D_tok/ρ), or over all states (D_tok). */
+    reading: z.enum(['message', 'discounted', 'occupancy']).default('message'),
+    /** Of a token's divergence: over the whole vocabulary, (w − 1) − log w, or −log w. */
+    estimator: z.enum(['exact', 'lowVariance', 'plain']).default('exact'),
+    beta: section({
+      initial: z.number().min(0).default(1),
+      /** 1 keeps β as it is. */
+      factor: z.number().min(1).default(2),
+      min: z.number().min(0).default(1e-3),
+      max: z.number().positive().default(1e3),
+    }),
+    /** Measurements on the line back, at most. */
+    probes: z.int().min(1).max(64).default(8),
+  }),
+  certificate: section({
+    /** A_max: bounds |A|. 1 is right when the rewards of an episode lie in [0, 1] and sum to at most 1, as in both tasks here. */
+    aMax: z.number().positive().default(1),
+  }),
+  evaluation: section({
+    /** Held-out problems, one episode each. */
+    problems: count.default(500),
+    /** After every so many stages; 0: only before and after training. */
+    every: z.int().min(0).default(10),
+    /** Default: the rollouts'. */
+    temperature: z.number().min(0).max(100).optional(),
+  }),
+  checkpoint: section({
+    /** After every so many updates. */
+    every: count.default(1),
+  }),
+})
+
+type Parsed = z.output<typeof configSchema>
+/** As one writes it: everything may be left out. */
+export type ConfigInput = z.input<typeof configSchema>
+/** Complete: what follows from other fields is filled in. */
+export type Config = ReturnType<typeof complete>
+
+/** @throws InputError naming the field, what it holds and what would be right */
+export const parseConfig = (value: unknown, where = 'config'): Config => complete(validate(configSchema, value ?? {}, where), where)
+
+const complete = (config: Parsed, where: string) => {
+  const { agents } = config.team
+  const wrong = (field: string, holds: unknown, right: string): never => {
+    throw new InputError(`${where}: ${field}: holds ${show(holds)}; ${right}`)
+  }
+  const router = config.team.router ?? Array.from({ length: agents }, (_, agent) => agent)
+  router.forEach((agent, turn) => agent < agents || wrong(`team.router[${turn}]`, agent, `expected an agent, 0 to ${agents - 1}`))
+  if (Array.isArray(config.order) && !isPermutation(config.order, agents)) {
+    wrong('order', config.order, `expected a permutation of the agents 0 to ${agents - 1}`)
+  }
+  const { delta, beta } = config.trustRegion
+  if (Array.isArray(delta) && delta.length !== agents) wrong('trustRegion.delta', delta, `expected ${agents} values, one for each agent, or a single one`)
+  if (beta.min > beta.max) wrong('trustRegion.beta.min', beta.min, `expected at most max, ${beta.max}`)
+  const { kvHeads = config.model.heads, ...model } = config.model
+  if (model.heads % kvHeads !== 0) wrong('model.kvHeads', kvHeads, `expected a divisor of heads, ${model.heads}`)
+  if (model.hidden % (2 * model.heads) !== 0) wrong('model.hidden', model.hidden, `expected a multiple of 2 · heads, ${2 * model.heads}`)
+  const { turns, messageTokens } = environment(config.task, agents)
+  return {
+    ...config,
+    team: { ...config.team, router },
+    model: { ...model, kvHeads },
+    gamma: config.gamma ?? (turns > 1 ? 1 - 1 / turns : 0.5),
+    rollout: { ...config.rollout, maxTokens: config.rollout.maxTokens ?? messageTokens },
+    trustRegion: { ...config.trustRegion, delta: Array.isArray(delta) ? delta : Array.from({ length: agents }, () => delta) },
+    evaluation: { ...config.evaluation, temperature: config.evaluation.temperature ?? config.rollout.temperature },
+  }
+}
+
+const isPermutation = (order: readonly number[], n: number): boolean =>
+  order.length === n && order.every((agent) => agent >= 0 && agent < n) && new Set(order).size === n

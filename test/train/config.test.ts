@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest'
+import { parseConfig } from '../../src/train/config.js'
+
+const message = (value: unknown): string => {
+  try {
+    parseConfig(value, 'run.yaml')
+    return 'accepted'
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+describe('parseConfig', () => {
+  it('makes a complete configuration of nothing', () => {
+    const config = parseConfig(undefined)
+    expect(config).toMatchObject({
+      task: { name: 'relay', modulus: 10 },
+      team: { agents: 3, router: [0, 1, 2] },
+      method: { name: 'teamtr', occupancy: 'intermediate', acceptance: 'scale' },
+      gamma: 1 - 1 / 3,
+      rollout: { maxTokens: 2 },
+      trustRegion: { delta: [0.02, 0.02, 0.02] },
+    })
+  })
+
+  it('gives itself back: a complete configuration is a configuration', () => {
+    for (const value of [{}, { task: { name: 'guessing' }, team: { agents: 4 }, method: { name: 'stale', acceptance: 'none' }, order: [3, 0, 1, 2] }]) {
+      const config = parseConfig(value)
+      expect(parseConfig(JSON.parse(JSON.stringify(config)))).toEqual(config)
+    }
+  })
+
+  it('takes a method by name, or its settings one by one', () => {
+    expect(parseConfig({ method: 'stale' }).method).toEqual({ name: 'stale', occupancy: 'stale', acceptance: 'scale' })
+    expect(parseConfig({ method: { acceptance: 'none' } }).method).toEqual({ name: 'teamtr', occupancy: 'intermediate', acceptance: 'none' })
+  })
+
+  it.each([
+    [{ trustregion: {} }, 'run.yaml: unknown key "trustregion" (did you mean "trustRegion"?)'],
+    [{ rollout: { promts: 3 } }, 'run.yaml: rollout: unknown key "promts" (did you mean "prompts"?)'],
+    [{ task: { name: 'relay', modulos: 7 } }, 'run.yaml: task: unknown key "modulos"'],
+    [{ stages: 'ten' }, 'run.yaml: stages: holds "ten"; expected number, received string'],
+    [{ trustRegion: { delta: 0 } }, 'run.yaml: trustRegion.delta: holds 0; Too small: expected number to be >0'],
+    [{ trustRegion: { delta: [0.02, -1, 0.02] } }, 'run.yaml: trustRegion.delta[1]: holds -1; '],
+    [{ trustRegion: { delta: [0.02, 0.01] } }, 'run.yaml: trustRegion.delta: holds [0.02,0.01]; expected 3 values'],
+    [{ gamma: 1 }, 'run.yaml: gamma: holds 1; '],
+    [{ order: [0, 1, 1] }, 'run.yaml: order: holds [0,1,1]; expected a permutation of the agents 0 to 2'],
+    [{ order: [0, 1] }, 'run.yaml: order: holds [0,1]; expected a permutation'],
+    [{ order: 'randm' }, 'run.yaml: order: holds "randm"; expected fixed, reversed, random, or a permutation of the agents'],
+    [{ method: 'trpo' }, 'run.yaml: method: holds "trpo"; expected one of teamtr, stale'],
+    [{ team: { router: [0, 3] } }, 'run.yaml: team.router[1]: holds 3; expected an agent, 0 to 2'],
+    [{ model: { hidden: 30 } }, 'run.yaml: model.hidden: holds 30; expected a multiple of 2 · heads, 8'],
+    [{ model: { kvHeads: 3 } }, 'run.yaml: model.kvHeads: holds 3; expected a divisor of heads, 4'],
+    [{ task: { name: 'chess' } }, 'run.yaml: task.name: holds "chess"; expected relay or guessing'],
+    [{ trustRegion: { delta: 'small' } }, 'run.yaml: trustRegion.delta: holds "small"; expected a number above 0, or one for each agent'],
+    [[1], 'run.yaml: holds [1]; expected object'],
+  ])('%j is refused in one line', (value, expected) => {
+    expect(message(value)).toContain(expected)
+    expect(message(value)).not.toContain('\n')
+  })
+})
