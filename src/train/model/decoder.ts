@@ -38,8 +38,9 @@ const trunk = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, positi
   for (let l = 0; l < layers; l++) {
     const at = `blocks.${l}`
     const projected = tf.reshape(linear(normed(x, `${at}.attention.norm`), `${at}.attention.qkv`), [B, T, H + 2 * K, headDim])
-    let [qk, v] = tf.split(T === 1 ? tf.reshape(projected, [B, H + 2 * K, 1, headDim]) : tf.transpose(projected, [0, 2, 1, 3]), [H + K, K], 1) as tf.Tensor4D[]
-    if (config.qkNorm) qk = headNorm(config, weights, qk, at)
+    const heads = T === 1 ? tf.reshape(projected, [B, H + 2 * K, 1, headDim]) : tf.transpose(projected, [0, 2, 1, 3])
+    const [joint, v] = tf.split(heads, [H + K, K], 1) as tf.Tensor4D[]
+    const qk = config.qkNorm ? headNorm(config, weights, joint, at) : joint
     const o = attend(qk, v, l)
     const mixed = tf.reshape(T === 1 ? o : tf.transpose(o, [0, 2, 1, 3]), [B * T, H * headDim]) as Stream
     x = tf.add(x, linear(mixed, `${at}.attention.out`))
