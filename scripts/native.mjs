@@ -1,0 +1,214 @@
+#!/usr/bin/env node
+/**
+ * npm run native [-- --cpu | --gpu]
+ *
+ * Builds the Node binding of @tensorflow/tfjs-node-gpu against a current TensorFlow. The package's own install script
+ * would fetch TensorFlow 2.9 from a host that many machines cannot reach, and that build knows no current GPU.
+ *
+ *   1. fetch TensorFlow's wheel with pip (sha256 pinned), unpack its C++ libraries and C headers into the per-user cache
+ *   2. compile the binding against them (two C++ files, seconds) and keep it in the cache too
+ *   3. copy it to where the package looks for it
+ *
+ * What is in the cache is checked by size and sha256 before it is used. Where no native engine can be had, one line says
+ * why and the exit code is 0: the embedded wasm engine runs the same commands, slower.
+ */
+import { spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { homedir } from 'node:os'
+import { parseArgs } from 'node:util'
+import { cacheRoot, ensureFolder, hash } from './native/cache.mjs'
+import { platforms, pythonTag, tensorflowVersion, wheels } from './native/wheels.mjs'
+
+const help = `Usage: npm run native [-- OPTIONS]
+
+Sets up the native engine (TensorFlow ${tensorflowVersion}) for teamtr. Safe to repeat: what is there and sound is kept.
+
+  --cpu   the CPU build (the default, unless the GPU build is already set up)
+  --gpu   the CUDA build, for NVIDIA GPUs: about 3 GB to download
+  --help  this text
+
+Needs Linux (glibc 2.27 or newer; x86_64 or aarch64), python3 with pip, and a C++17 compiler (g++, clang++ or $CXX).
+Libraries are kept in ${cacheRoot()}`
+
+const require = createRequire(import.meta.url)
+
+/** A reason why there is no native engine: one line. */
+class Unavailable extends Error {}
+
+const say = (line) => process.stderr.write(`native engine: ${line}\n`)
+
+const main = () => {
+  const flags = readFlags()
+  if (flags.help) return console.log(help)
+  const start = performance.now()
+  const home = packageHome()
+  const target = bindingPath(home)
+  const stampFile = join(dirname(target), 'teamtr.json')
+  const installed = readStamp(stampFile)
+  if (!installed && !flags.cpu && !flags.gpu && existsSync(target) && loadError(target) === undefined) {
+    return console.log('native engine: the package\'s own binding works; nothing to do')
+  }
+
+  const variant = flags.gpu ? 'gpu' : flags.cpu ? 'cpu' : installed?.variant ?? 'cpu'
+  const machine = machineName()
+  const cache = cacheRoot()
+  const libraries = ensureFolder(cache, `tensorflow-${tensorflowVersion}-${variant}-${machine}`, (folder) => unpackTensorflow(variant, machine, folder))
+  // N-API is stable across Node versions, so its version (in the folder's name, "napi-v8") stands for Node's.
+  const { version } = require(join(home, 'package.json'))
+  const bindingName = `binding-${version}-${dirname(target).split(/[\\/]/).pop()}-tensorflow-${tensorflowVersion}-${variant}-${machine}`
+  const build = () => join(ensureFolder(cache, bindingName, (folder) => compile(home, target, libraries, folder)), 'tfjs_binding.node')
+
+  let binding = build()
+  if (loadError(binding) !== undefined) {
+    // It holds the path of the libraries: the cache may have moved since it was linked.
+    rmSync(dirname(binding), { recursive: true, force: true })
+    binding = build()
+    const error = loadError(binding)
+    if (error !== undefined) throw new Unavailable(`the binding does not load: ${error}`)
+  }
+  install(binding, target)
+  writeFileSync(stampFile, JSON.stringify({ variant, tensorflow: tensorflowVersion, libraries }))
+  const seconds = ((performance.now() - start) / 1000).toFixed(1)
+  console.log(`native engine: TensorFlow ${tensorflowVersion} (${variant === 'gpu' ? 'CUDA' : 'CPU'} build) is ready, ${seconds} s; cache ${tilde(cache)}`)
+}
+
+const readFlags = () => {
+  try {
+    const { values } = parseArgs({ options: { cpu: { type: 'boolean' }, gpu: { type: 'boolean' }, help: { type: 'boolean' } } })
+    if (values.cpu && values.gpu) throw new Error('--cpu and --gpu exclude each other')
+    return values
+  } catch (error) {
+    console.error(`native: ${error.message.split('. ')[0]} (add --help for the options)`)
+    process.exit(2)
+  }
+}
+
+const packageHome = () => {
+  try {
+    return dirname(require.resolve('@tensorflow/tfjs-node-gpu/package.json'))
+  } catch {
+    throw new Unavailable('the package @tensorflow/tfjs-node-gpu is not installed (npm ci without --omit=optional)')
+  }
+}
+
+/** Where the package looks for its binding; asked the way the package itself asks. */
+const bindingPath = (home) => createRequire(join(home, 'package.json'))('@mapbox/node-pre-gyp').find(join(home, 'package.json'))
+
+const readStamp = (file) => {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'))
+  } catch {
+    return undefined
+  }
+}
+
+const machineName = () => {
+  const machine = { x64: 'x86_64', arm64: 'aarch64' }[process.arch]
+  if (process.platform !== 'linux' || !machine) {
+    throw new Unavailable(`it is set up on Linux x86_64 and aarch64 only, this is ${process.platform} ${process.arch}`)
+  }
+  const glibc = process.report.getReport().header.glibcVersionRuntime
+  const [major, minor] = (glibc ?? '0.0').split('.').map(Number)
+  if (major < 2 || (major === 2 && minor < 27)) throw new Unavailable(`TensorFlow needs glibc 2.27 or newer, this system has ${glibc ?? 'another C library'}`)
+  return machine
+}
+
+/** What goes wrong when a fresh process loads a binding; undefined when it works. */
+const loadError = (binding) => {
+  const program = 'const { TF_Version } = require(process.argv[1]); if (!TF_Version) throw new Error("it names no TensorFlow version")'
+  const { status, stderr, signal } = spawnSync(process.execPath, ['-e', program, binding], { encoding: 'utf8' })
+  if (status === 0) return undefined
+  return /^\w*Error: (.*)$/m.exec(stderr)?.[1] ?? `node ended with ${signal ?? `code ${status}`}`
+}
+
+/** The wheels' members that are used: libraries, the C headers, and what CUDA's just-in-time compiler needs. */
+const members = [
+  String.raw`tensorflow/libtensorflow_(cc|framework)\.so\.2`,
+  String.raw`tensorflow/include/tensorflow/c/.*\.h`,
+  String.raw`tensorflow/include/(tensorflow/core|tsl)/platform/ctstring(_internal)?\.h`,
+  String.raw`tensorflow/include/xla/tsl/c/.*\.h`,
+  String.raw`nvidia/[a-z_]+/lib/.*\.so[.0-9]*`,
+  String.raw`nvidia/cuda_nvcc/(bin/(ptxas|nvlink|fatbinary)|nvvm/libdevice/.*)`,
+].join('|')
+
+const unpackScript = `
+import os, re, sys, zipfile
+folder, pattern, wheels = sys.argv[1], re.compile(sys.argv[2]), sys.argv[3:]
+for wheel in wheels:
+    with zipfile.ZipFile(wheel) as archive:
+        for member in archive.infolist():
+            if pattern.fullmatch(member.filename) and '..' not in member.filename.split('/'):
+                path = archive.extract(member, folder)
+                if (member.external_attr >> 16) & 0o111:
+                    os.chmod(path, 0o755)
+`
+
+const unpackTensorflow = (variant, machine, folder) => {
+  const python = process.env.PYTHON || 'python3'
+  if (spawnSync(python, ['-m', 'pip', '--version']).status !== 0) {
+    throw new Unavailable(`${python} with pip is needed to fetch TensorFlow, and was not found`)
+  }
+  const downloads = join(folder, 'wheels')
+  mkdirSync(downloads)
+  const requirements = wheels(variant, machine)
+    .map(({ name, version, hashes }) => `${name}==${version} ${hashes.map((sha256) => `--hash=sha256:${sha256}`).join(' ')}`)
+  const list = join(downloads, 'requirements.txt')
+  writeFileSync(list, `${requirements.join('\n')}\n`)
+  say(`fetching TensorFlow ${tensorflowVersion}, ${variant === 'gpu' ? 'CUDA build, about 3 GB' : 'about 270 MB'} (once) …`)
+  pip(python, ['download', '--quiet', '--no-deps', '--require-hashes', '--only-binary=:all:', '--disable-pip-version-check',
+    '--implementation', 'cp', '--python-version', pythonTag, '--abi', `cp${pythonTag.replace('.', '')}`,
+    ...platforms(machine).flatMap((tag) => ['--platform', tag]), '--dest', downloads, '--requirement', list])
+  say('unpacking …')
+  const files = readdirSync(downloads).filter((name) => name.endsWith('.whl')).map((name) => join(downloads, name))
+  const { status, stderr } = spawnSync(python, ['-c', unpackScript, folder, members, ...files], { encoding: 'utf8' })
+  if (status !== 0) throw new Unavailable(`TensorFlow's wheel cannot be unpacked: ${lastLine(stderr)}`)
+  rmSync(downloads, { recursive: true })
+}
+
+/** pip names its index in what it prints: only its last error is passed on, without addresses. */
+const pip = (python, args) => {
+  const { status, stderr } = spawnSync(python, ['-m', 'pip', ...args], { encoding: 'utf8', stdio: ['ignore', 'ignore', 'pipe'] })
+  if (status === 0) return
+  const errors = stderr.split('\n').filter((line) => line.startsWith('ERROR:'))
+  throw new Unavailable(`pip cannot fetch TensorFlow: ${lastLine((errors.length ? errors : [stderr]).join('\n')).replace(/^ERROR:\s*/, '')}`)
+}
+
+const lastLine = (text) => (text.trim().split('\n').pop() ?? '').replace(/\b(https?|file):\/\/\S+/g, '…')
+
+const compile = (home, target, libraries, folder) => {
+  const compiler = [process.env.CXX, 'g++', 'clang++', 'c++'].find((name) => name && spawnSync(name, ['--version']).status === 0)
+  if (!compiler) throw new Unavailable('a C++ compiler is needed (g++, clang++ or $CXX), and none was found')
+  say('compiling the binding (once) …')
+  const napi = /napi-v(\d+)/.exec(target)?.[1] ?? '8'
+  const { include_dir: nodeApi } = require('node-api-headers')
+  const tensorflow = join(libraries, 'tensorflow')
+  const { status, stderr } = spawnSync(compiler, [
+    '-std=c++17', '-O2', '-fPIC', '-shared', `-DNAPI_VERSION=${napi}`,
+    '-I', nodeApi, '-I', join(tensorflow, 'include'),
+    join(home, 'binding/tfjs_backend.cc'), join(home, 'binding/tfjs_binding.cc'),
+    '-L', tensorflow, '-l:libtensorflow_cc.so.2', '-l:libtensorflow_framework.so.2',
+    '-Xlinker', '-rpath', '-Xlinker', tensorflow,
+    '-o', join(folder, 'tfjs_binding.node'),
+  ], { encoding: 'utf8' })
+  if (status !== 0) throw new Unavailable(`${compiler} cannot compile the binding: ${/^.*error:.*$/m.exec(stderr)?.[0] ?? lastLine(stderr)}`)
+}
+
+/** Copy to a temporary name beside the target, then rename: a process that has the old one loaded keeps it. */
+const install = (binding, target) => {
+  if (existsSync(target) && hash(target) === hash(binding)) return
+  mkdirSync(dirname(target), { recursive: true })
+  const temporary = `${target}.${process.pid}.tmp`
+  cpSync(binding, temporary)
+  renameSync(temporary, target)
+}
+
+const tilde = (path) => (path.startsWith(`${homedir()}/`) ? `~${path.slice(homedir().length)}` : path)
+
+try {
+  main()
+} catch (error) {
+  const why = error instanceof Unavailable ? error.message : lastLine(String(error.message))
+  console.log(`native engine: none (${why}); the embedded wasm engine is used: same commands, slower`)
+}
