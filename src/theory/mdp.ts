@@ -47,7 +47,7 @@ export type TheoryErrorKind =
 export class TheoryError extends InputError {
   override name = 'TheoryError'
   constructor(readonly kind: TheoryErrorKind, readonly place: string, readonly reason: string, where = '') {
-    super(`${where && `${where}: `}${place}: ${reason}`)
+    super(`${where && `${where}: `}${place}: ${reason} [${kind}]`)
   }
   /** The same error, its message opened by the file it came from. */
   in(where: string): TheoryError {

@@ -2,7 +2,7 @@
  * One stage (theory.md, section 2): π̂⁰ = π_cur; step i replaces agent σ(i) and gives π̂^i; π̄ = π̂^n. Steps count from 0 here: step i leads from
  * teams[i] to teams[i+1].
  *
- * `runStage` makes the teams by an update rule, `stageOfTargets` from given rows, `measureStage` computes what the bounds need: exact
+ * `runStage` makes the teams by an update rule, `stageOfPolicies` takes them as given, `measureStage` computes what the bounds need: exact
  * occupancies, surrogates, divergences, masses and shifts of every step.
  */
 import { klByState, tvByState } from './divergence.js'
@@ -56,12 +56,13 @@ export const runStage = (mdp: TeamMdp, policy: TeamPolicy, { order, update, eval
 }
 
 /**
- * The stage of given targets: step i takes the rows of agent order[i] from targets[i] (a policy of the whole team; other rows are ignored).
- * @throws TheoryError `order`, or `size` when a target is missing
+ * The stage of given policies π̂⁰ … π̂^n, where policies[i+1] differs from policies[i] in the rows of agent order[i] alone.
+ * @throws TheoryError `order`, or `size` unless there are n + 1 policies
  */
-export const stageOfTargets = (mdp: TeamMdp, policy: TeamPolicy, order: readonly number[], targets: readonly TeamPolicy[], evaluateOptions?: EvaluateOptions): Stage => {
-  if (targets.length !== order.length) throw new TheoryError('size', 'targets', `has ${targets.length} entries; ${order.length} are needed`)
-  return runStage(mdp, policy, { order, update: ({ step }) => targets[step], evaluateOptions })
+export const stageOfPolicies = (mdp: TeamMdp, policies: readonly TeamPolicy[], order: readonly number[], evaluateOptions?: EvaluateOptions): Stage => {
+  requireOrder(mdp, order)
+  if (policies.length !== mdp.n + 1) throw new TheoryError('size', 'policies', `has ${policies.length} entries; ${mdp.n + 1} are needed`)
+  return { mdp, order, policies, teams: policies.map((policy) => evaluate(mdp, policy, evaluateOptions)) }
 }
 
 /** What one step is, measured exactly. Names as in the `expected.steps` of ../shared/theory-cases. */
