@@ -108,15 +108,19 @@ export const guessing = (config: GuessingConfig = guessingConfig.parse({})): Tas
 
 /** A and B of a guess: B counts the digits common to both, with multiplicity, less A. Both of one length. */
 export const compare = (secret: string, guess: string): { a: number; b: number } => {
-  const counts = new Int8Array(10)
+  const length = secret.length
   let a = 0
   let common = 0
-  for (let i = 0; i < secret.length; i++) {
-    const s = secret.charCodeAt(i) - 48
-    const g = guess.charCodeAt(i) - 48
-    if (s === g) a++
-    if (counts[s]++ < 0) common++
-    if (counts[g]-- > 0) common++
+  for (let i = 0; i < length; i++) {
+    const digit = secret.charCodeAt(i)
+    if (guess.charCodeAt(i) === digit) a++
+    // The digit is common if the guess has more of it than the secret has before i.
+    let surplus = 0
+    for (let j = 0; j < length; j++) {
+      if (guess.charCodeAt(j) === digit) surplus++
+      if (j < i && secret.charCodeAt(j) === digit) surplus--
+    }
+    if (surplus > 0) common++
   }
   return { a, b: common - a }
 }
