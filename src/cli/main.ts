@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { InputError } from '../util/errors.js'
 import { addCheck } from './check.js'
+import { addKernel } from './kernel.js'
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
 
@@ -13,6 +14,7 @@ const program = new Command('teamtr')
 
 // One line a command: each file adds its command and imports what is heavy only when that command runs.
 addCheck(program)
+addKernel(program)
 
 /** Exit codes: 0 done, 1 a check failed, 2 the input was wrong. */
 const run = async (): Promise<void> => {

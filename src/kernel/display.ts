@@ -1,0 +1,90 @@
+import { randomBytes } from 'node:crypto'
+import { createRequire } from 'node:module'
+import type { TopLevelSpec } from 'vega-lite'
+import type { Cell, Row } from '../figures/csv.js'
+import { toPng, toSvg } from '../figures/render.js'
+import { duration } from '../util/progress.js'
+import type { DisplayData } from './tslab.js'
+
+/** Formats of one output, MIME type → content. A front end shows the richest that it knows. */
+type Bundle = Readonly<Record<string, unknown>>
+
+const require = createRequire(import.meta.url)
+
+const write = (data: Bundle, displayId?: string, update = false): void => {
+  const { lastWriteDisplayData } = require('tslab/dist/jupyter.js') as { lastWriteDisplayData: ((content: DisplayData, update?: boolean) => void) | null }
+  if (lastWriteDisplayData) lastWriteDisplayData({ data, metadata: {}, transient: { display_id: displayId } }, update)
+  else if (!update) process.stdout.write(`${String(data['text/plain'])}\n`)
+}
+
+/**
+ * Show a Vega-Lite chart: interactive where the front end draws Vega-Lite (JupyterLab), else as SVG or PNG (GitHub,
+ * VS Code, nbconvert), else as its title. Outside a notebook it prints the title.
+ *
+ * @throws Error when the spec is not valid Vega-Lite
+ */
+export const show = async (spec: TopLevelSpec): Promise<void> => {
+  const svg = await toSvg(spec)
+  write({
+    'application/vnd.vegalite.v5+json': spec,
+    'image/svg+xml': svg,
+    'image/png': Buffer.from(await toPng(svg)).toString('base64'),
+    'text/plain': `figure: ${titleOf(spec)}`,
+  })
+}
+
+const titleOf = ({ title }: TopLevelSpec): string =>
+  typeof title === 'string' ? title : title && 'text' in title ? String(title.text) : 'untitled'
+
+/** Show TeX as a displayed formula. */
+export const showTex = (tex: string): void => write({ 'text/latex': `$$${tex}$$`, 'text/plain': tex })
+
+/** Show Markdown. */
+export const showMarkdown = (text: string): void => write({ 'text/markdown': text, 'text/plain': text })
+
+/** What `showTable` takes besides rows: a danfojs-node frame, as far as it is used. */
+interface Frame { readonly columns: readonly string[]; readonly values: unknown }
+
+/**
+ * Show rows, or a danfojs-node frame, as a table.
+ *
+ * @param digits significant digits of numbers that are not whole
+ */
+export const showTable = (table: readonly Row[] | Frame, digits = 4): void => {
+  const rows = Array.isArray(table) ? table as readonly Row[] : rowsOf(table as Frame)
+  const columns = rows.length ? Object.keys(rows[0]) : []
+  const cells = rows.map((row) => columns.map((column) => cellText(row[column], digits)))
+  const html = (tag: string, row: readonly string[]): string => `<tr>${row.map((cell) => `<${tag}>${escapeHtml(cell)}</${tag}>`).join('')}</tr>`
+  write({
+    'text/html': `<table><thead>${html('th', columns)}</thead><tbody>${cells.map((row) => html('td', row)).join('')}</tbody></table>`,
+    'text/plain': [columns, ...cells].map((row) => row.join('\t')).join('\n'),
+  })
+}
+
+const rowsOf = (frame: Frame): Row[] =>
+  (frame.values as Cell[][]).map((row) => Object.fromEntries(frame.columns.map((column, i) => [column, row[i]])))
+
+const cellText = (cell: Cell | undefined, digits: number): string =>
+  typeof cell === 'number' && !Number.isInteger(cell) ? String(Number(cell.toPrecision(digits))) : String(cell ?? '')
+
+const escapeHtml = (text: string): string => text.replace(/[&<>]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;' })[c] as string)
+
+/** One progress bar that updates in place; removed from the saved notebook's text by its last state, `label: done in …`. */
+export const progressBar = (label: string, total: number): { update(done: number): void; end(): void } => {
+  const id = randomBytes(8).toString('hex')
+  const start = performance.now()
+  let drawn = start
+  const draw = (text: string, done: number, update: boolean): void =>
+    write({ 'text/html': `<progress value="${done}" max="${total}"></progress> ${escapeHtml(text)}`, 'text/plain': text }, id, update)
+  draw(label, 0, false)
+  return {
+    update(done) {
+      const now = performance.now()
+      if (now - drawn < 200) return
+      drawn = now
+      const left = duration(((now - start) / 1000) * (total - done) / Math.max(done, 1e-9))
+      draw(`${label} ${done}/${total} · ${left} left`, done, true)
+    },
+    end: () => draw(`${label}: done`, total, true),
+  }
+}
