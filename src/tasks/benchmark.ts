@@ -22,6 +22,32 @@ export interface Benchmark<R = unknown> {
   score(record: R, response: string): BenchmarkScore
   /** The game a team plays on these records, where it is more than a discussion of the prompt (see `teamTask`). */
   readonly task?: (turns: number) => Task<RecordProblem<R>>
+  /** The game where the environment speaks through a model: a suspect, a referee. `turns`: questions to it, at most. */
+  readonly game?: (turns: number, respond: Respond) => InteractiveTask<R>
+}
+
+/** A model as text in, text out (a chat completion, a local model). What it throws ends the game. */
+export type Respond = (prompt: string) => Promise<string>
+
+/** As `Task`, but the environment takes its time: a step waits for a model's answer. */
+export interface InteractiveTask<R = unknown, S extends InteractiveState = InteractiveState> {
+  readonly name: string
+  start(problem: RecordProblem<R>): S
+  /** Any text is a message; throws only what the model throws. */
+  step(state: S, message: string): Promise<S>
+  rolePrompt?(problem: RecordProblem<R>, agent: number, agents: number): string
+}
+
+export interface InteractiveState extends EpisodeState {
+  /** The score of the final answer, once the game is over. */
+  readonly final?: BenchmarkScore
+}
+
+/** One player alone in an interactive game: it reads the context and writes the next message, to the end. */
+export const playAlone = async <R, S extends InteractiveState>(game: InteractiveTask<R, S>, problem: RecordProblem<R>, player: Respond): Promise<S> => {
+  let state = game.start(problem)
+  while (!state.done) state = await game.step(state, await player(state.context))
+  return state
 }
 
 /**
