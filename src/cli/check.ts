@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { StageReport } from '../theory/report.js'
 import { textTable } from '../util/table.js'
+import { STATEMENT_NAMES } from './statement-names.js'
 
 /** `teamtr check CASE.json`: every quantity of one theory case. */
 export const addCheck = (program: Command): void => {
@@ -42,10 +43,10 @@ const readable = (title: string, { steps, stage }: StageReport): string => [
   '',
   textTable(
     ['bound on the stage', 'left side', 'right side', 'slack', 'estimated', 'slack'],
-    Object.entries(names).map(([id, name]) => {
+    STAGE_BOUNDS.map((id) => {
       const exact = (stage.exact as Record<string, number>)[id]
       const estimated = (stage.estimated as Record<string, number>)[id]
-      return [name, number(stage.improvement), ...pair(stage.improvement, exact), ...pair(stage.improvement, estimated)]
+      return [STATEMENT_NAMES[id], number(stage.improvement), ...pair(stage.improvement, exact), ...pair(stage.improvement, estimated)]
     }),
   ),
 ].join('\n')
@@ -54,25 +55,7 @@ const pair = (left: number, right: number | undefined): string[] => (right === u
 
 const number = (x: number): string => (Number.isFinite(x) ? Number(x.toPrecision(6)).toString() : x > 0 ? '∞' : '−∞')
 
-/** Bounds in the order in which they are read, paper first. */
-const names: Readonly<Record<string, string>> = {
-  thm36: 'Theorem 3.6',
-  thm37Exact: 'Theorem 3.7, exact sum',
-  thm37Paper: 'Theorem 3.7, n·Σ√δ',
-  thm37Split: 'Theorem 3.7, c and ĉ apart',
-  thm37ZetaStale: 'Theorem 3.7, stale error',
-  activeMass: 'active mass',
-  activeMassChanged: 'active mass, changed rows',
-  activeMassStale: 'active mass, stale',
-  tv: 'total variation',
-  tvCapped: 'total variation, capped',
-  tvStale: 'total variation, stale',
-  maxKl: 'max KL',
-  rangePinsker: 'range, Pinsker',
-  rangeActiveMass: 'range, active mass',
-  rangeTv: 'range, total variation',
-  halfSpanPinsker: 'half-span, Pinsker',
-  halfSpanActiveMass: 'half-span, active mass',
-  halfSpanTv: 'half-span, total variation',
-  best: 'best of the named ones',
-}
+const STAGE_BOUNDS = [
+  'thm36', 'thm37Exact', 'thm37Paper', 'thm37Split', 'thm37ZetaStale', 'activeMass', 'activeMassChanged', 'activeMassStale', 'tv', 'tvCapped', 'tvStale',
+  'maxKl', 'rangePinsker', 'rangeActiveMass', 'rangeTv', 'halfSpanPinsker', 'halfSpanActiveMass', 'halfSpanTv', 'best',
+]

@@ -2,7 +2,10 @@ import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { InputError } from '../util/errors.js'
 import { addCheck } from './check.js'
+import { addVerify } from './verify.js'
+import { addDoctor } from './doctor.js'
 import { addKernel } from './kernel.js'
+import { addScaling } from './scaling.js'
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
 
@@ -14,7 +17,10 @@ const program = new Command('teamtr')
 
 // One line a command: each file adds its command and imports what is heavy only when that command runs.
 addCheck(program)
+addVerify(program)
+addDoctor(program)
 addKernel(program)
+addScaling(program)
 
 /** Exit codes: 0 done, 1 a check failed, 2 the input was wrong. */
 const run = async (): Promise<void> => {
