@@ -4,15 +4,20 @@
  *
  * The engines, best first:
  *   tensorflow  TensorFlow itself (CPU or CUDA), through the binding that `npm run native` builds
- *   webgpu      a GPU through Dawn; never picked unasked
+ *   webgpu      a GPU through Dawn (npm's `webgpu`, to be installed by hand); never picked unasked
  *   wasm        embedded, always there: one thread, SIMD
  *   cpu         plain JavaScript: slow, for cross-checks
+ *
+ * The same seed gives the same numbers, bit for bit, on the same engine with the same number of threads:
+ * TensorFlow splits sums by threads, so another number of threads rounds differently.
  */
 import * as tf from '@tensorflow/tfjs'
 import { createRequire } from 'node:module'
 import { availableParallelism, cpus } from 'node:os'
 import { dirname } from 'node:path'
 import { InputError, messageOf } from '../util/errors.js'
+import { nvidiaGpus } from './devices.js'
+import { registerKernels } from './kernels.js'
 
 export { tf }
 
@@ -27,13 +32,12 @@ export interface Engine {
   /** Version of the TensorFlow library behind the engine; null where there is none. */
   readonly tensorflowVersion: string | null
   readonly tfjsVersion: string
-  /** Threads of one operation. */
+  /** Threads of one operation on the CPU. */
   readonly threads: number
   /** What does the arithmetic: the name of the CPU or GPU. */
   readonly device: string
+  readonly gpu: boolean
 }
-
-const require = createRequire(import.meta.url)
 
 /**
  * Start an engine and make it tfjs's current one.
@@ -45,14 +49,14 @@ export const initEngine = async (choice?: string): Promise<Engine> => {
   const asked = choice ?? (process.env.TEAMTR_ENGINE || undefined)
   const from = choice === undefined ? 'TEAMTR_ENGINE' : '--engine'
   if (asked !== undefined) {
-    if (!isEngineName(asked)) throw new InputError(`${from}: ${JSON.stringify(asked)} is no engine; one of ${engineNames.join(', ')}`)
+    if (!isEngineName(asked)) throw new InputError(`${from}: holds ${JSON.stringify(asked)}; one of ${engineNames.join(', ')}`)
     try {
       return await start(asked, `asked for by ${from}`)
     } catch (error) {
       throw new InputError(`${from}: ${asked} cannot run: ${messageOf(error)}`)
     }
   }
-  let why = 'the fastest there is'
+  let why = 'the fastest that is set up'
   for (const name of ['tensorflow', 'wasm'] as const) {
     try {
       return await start(name, why)
@@ -65,43 +69,99 @@ export const initEngine = async (choice?: string): Promise<Engine> => {
 
 const isEngineName = (name: string): name is EngineName => (engineNames as readonly string[]).includes(name)
 
+type Details = Pick<Engine, 'tensorflowVersion' | 'threads' | 'device' | 'gpu'>
+
+const started = new Map<EngineName, Details>()
+
 const start = async (name: EngineName, why: string): Promise<Engine> => {
-  const details = await starters[name]()
-  await tf.ready()
+  const details = started.get(name) ?? await starters[name]()
+  if (!started.has(name)) registerKernels(name)
+  else await use(name)
+  started.set(name, details)
   return { name, why, tfjsVersion: tf.version_core, ...details }
 }
 
-type Details = Pick<Engine, 'tensorflowVersion' | 'threads' | 'device'>
-
-const processor = (): string => cpus()[0]?.model.trim() || process.arch
+const require = createRequire(import.meta.url)
 
 const starters: Record<EngineName, () => Promise<Details>> = {
   async tensorflow() {
-    process.env.TF_CPP_MIN_LOG_LEVEL ??= '2'
+    for (const [name, value] of Object.entries(tensorflowSettings)) process.env[name] ??= value
     try {
       require('@tensorflow/tfjs-node-gpu')
     } catch (error) {
-      throw new Error(`${messageOf(error).split('\n')[0]} (set it up: npm run native)`)
+      const message = messageOf(error).split('\n')[0]
+      throw new Error(`${/can not be found at path/.test(message) ? 'its binding is not built' : message} (set it up: npm run native)`)
     }
     await use('tensorflow')
-    const { binding } = tf.backend() as unknown as { binding: { TF_Version: string } }
-    return { tensorflowVersion: binding.TF_Version, threads: availableParallelism(), device: processor() }
+    const { binding, isUsingGpuDevice: gpu } = tf.backend() as unknown as { binding: { TF_Version: string }; isUsingGpuDevice: boolean }
+    return {
+      tensorflowVersion: binding.TF_Version,
+      threads: Number(process.env.TF_NUM_INTRAOP_THREADS),
+      device: gpu ? nvidiaGpus()[0]?.name ?? 'GPU' : processor(),
+      gpu,
+    }
   },
+
   async webgpu() {
-    throw new Error('not installed')
+    const { create, globals } = await optional<{ create(options: string[]): Gpu; globals: object }>('webgpu')
+    Object.assign(globalThis, globals)
+    const gpu = create([])
+    const adapter = await gpu.requestAdapter()
+    if (!adapter) throw new Error('no GPU driver (Vulkan, Metal or Direct3D 12) was found')
+    Object.defineProperty(globalThis, 'navigator', { value: { gpu }, configurable: true, writable: true })
+    await optional('@tensorflow/tfjs-backend-webgpu')
+    await use('webgpu')
+    const { description, vendor, architecture, isFallbackAdapter } = adapter.info
+    return { tensorflowVersion: null, threads: 1, device: description || `${vendor} ${architecture}`, gpu: !isFallbackAdapter }
   },
+
   async wasm() {
     const wasm = require('@tensorflow/tfjs-backend-wasm') as typeof import('@tensorflow/tfjs-backend-wasm')
     if (tf.findBackend('wasm') === null) wasm.setWasmPaths(`${dirname(require.resolve('@tensorflow/tfjs-backend-wasm'))}/`)
     await use('wasm')
-    return { tensorflowVersion: null, threads: 1, device: processor() }
+    return { tensorflowVersion: null, threads: 1, device: processor(), gpu: false }
   },
+
   async cpu() {
     await use('cpu')
-    return { tensorflowVersion: null, threads: 1, device: processor() }
+    // tfjs would advise, on standard error, to install another engine.
+    ;(tf.backend() as unknown as { firstUse: boolean }).firstUse = false
+    return { tensorflowVersion: null, threads: 1, device: processor(), gpu: false }
   },
+}
+
+/**
+ * Read by TensorFlow when it is loaded; what the user has set stays.
+ *
+ * On a 2-core AMD machine with AVX-512, TF_ENABLE_ONEDNN_OPTS=0 (Eigen's kernels) took 0.6 to 0.9 of oneDNN's time on this package's matrix
+ * shapes, and it does not announce itself on standard error.
+ */
+const tensorflowSettings = {
+  TF_CPP_MIN_LOG_LEVEL: '2',
+  TF_ENABLE_ONEDNN_OPTS: '0',
+  TF_NUM_INTRAOP_THREADS: String(availableParallelism()),
+  // On a GPU: the same sums in the same order every time, float32 products in float32, and memory as needed instead of all at once.
+  TF_DETERMINISTIC_OPS: '1',
+  NVIDIA_TF32_OVERRIDE: '0',
+  TF_FORCE_GPU_ALLOW_GROWTH: 'true',
+}
+
+/** What is used of WebGPU's `navigator.gpu`. */
+interface Gpu {
+  requestAdapter(): Promise<{ info: { description: string; vendor: string; architecture: string; isFallbackAdapter?: boolean } } | null>
+}
+
+const optional = async <T>(name: string): Promise<T> => {
+  try {
+    return await import(name) as T
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error
+    throw new Error(`${name} is not installed (npm i --no-save webgpu@0.6.2 @tensorflow/tfjs-backend-webgpu@${tf.version_core})`)
+  }
 }
 
 const use = async (backend: string): Promise<void> => {
   if (!await tf.setBackend(backend)) throw new Error(`tfjs could not start its ${backend} backend`)
 }
+
+const processor = (): string => cpus()[0]?.model.trim() || process.arch
