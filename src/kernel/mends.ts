@@ -28,6 +28,12 @@ export const mends = (root: string): readonly Mend[] => [
     find: 'return { target: ts.ScriptTarget.ES2022, lib: ["es2022"] };',
     replace: 'return { target: ts.ScriptTarget.ES2022, lib: ["es2023"] };',
   },
+  {
+    file: 'converter.js',
+    why: 'only the cell and its neighbours are checked: sources elsewhere are checked by this repository’s own, newer compiler',
+    find: 'if (dep !== sourceFile.fileName) {\n            files.push(',
+    replace: 'if (dep !== sourceFile.fileName && path_1.default.dirname(dep) === path_1.default.dirname(sourceFile.fileName)) {\n            files.push(',
+  },
   // Three places say one thing: sources may lie above the notebook's folder (`../src/…`), so emitted paths count from the file system's root.
   { file: 'converter.js', why: 'sources above the notebook’s folder: the root', find: 'rootDir: cwd,', replace: 'rootDir: "/",' },
   {

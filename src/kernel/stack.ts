@@ -22,13 +22,17 @@ export const placeInCell = (script: string, { line, column }: Place): Place | un
   return cell.originalLine === undefined || cell.originalLine < 1 ? undefined : { line: cell.originalLine, column: (cell.originalColumn ?? 0) + 1 }
 }
 
+const ownFrame = /\bcell:(\d+):(\d+)\)?$/
+
 /** The stack of an error in the words of the cell: its own frames with their TypeScript lines, the kernel's own frames left out. */
 export const cellStack = (error: Error, script: string, code: string): string[] => {
   const head = `${error.name}: ${error.message}`
   const frames = (error.stack ?? '').split('\n').filter((line) => line.trimStart().startsWith('at '))
   const shown: string[] = []
-  for (const frame of frames) {
-    const own = /\bcell:(\d+):(\d+)\)?$/.exec(frame)
+  // What called the cell is of no interest; what the cell called is.
+  const last = frames.findLastIndex((frame) => ownFrame.test(frame))
+  for (const frame of last < 0 ? frames : frames.slice(0, last + 1)) {
+    const own = ownFrame.exec(frame)
     const place = own && placeInCell(script, { line: Number(own[1]), column: Number(own[2]) })
     if (place) shown.push(`    at cell, line ${place.line}: ${code.split('\n')[place.line - 1]?.trim() ?? ''}`)
     else if (!own && !/node:|[\\/]tslab[\\/]|[\\/]kernel[\\/]/.test(frame)) shown.push(frame)
