@@ -4,6 +4,9 @@ import type { Benchmark } from './benchmark.js'
 
 /** One line a benchmark: its module is loaded when it is asked for. */
 const registry: Readonly<Record<string, () => Promise<Benchmark>>> = {
+  'ar-bench-gn': async () => (await import('./ar-bench/guessingNumbers.js')).guessingNumbers,
+  'ar-bench-dc': async () => (await import('./ar-bench/detectiveCases.js')).detectiveCases,
+  'ar-bench-sp': async () => (await import('./ar-bench/situationPuzzles.js')).situationPuzzles,
 }
 
 /** The names that `benchmark` knows. */
