@@ -1,4 +1,9 @@
-import { actions, pairs, type TeamMdp, type TeamPolicy } from './mdp.js'
+import { factorise, solve, solveTransposed } from './elimination.js'
+import { iterateOccupancy, iterateValues } from './iterate.js'
+import { dot, maxNorm, sumNorm } from './norms.js'
+import { pairs, requireLength, ROW_SUM_TOLERANCE, type TeamMdp, type TeamPolicy } from './mdp.js'
+import { structureOf } from './structure.js'
+import { chainOf, pushOccupancy, sweepValues } from './sweep.js'
 
 /** Discounted occupancy and active masses. */
 export interface Occupancy {
@@ -6,7 +11,7 @@ export interface Occupancy {
   readonly d: Float64Array
   /** active mass ρ_j = Σ_{s: j(s)=j} d(s), over agents */
   readonly rho: Float64Array
-  /** proven bound on ‖d − exact‖₁ */
+  /** proven bound on ‖d − exact‖₁, rounding included */
   readonly error: number
 }
 
@@ -16,7 +21,7 @@ export interface Values {
   readonly V: Float64Array
   /** return J = Σ μ(s) V(s) */
   readonly J: number
-  /** proven bound on ‖V − exact‖∞ (so |J − exact| is within it, and each Q and A within twice it) */
+  /** proven bound on ‖V − exact‖∞, rounding included; so |J − exact| is within it, and each Q and A within twice it */
   readonly error: number
 }
 
@@ -33,33 +38,127 @@ export interface Evaluation extends Occupancy, Values {
 }
 
 export interface EvaluateOptions {
-  /** wanted error: ‖d − exact‖₁ ≤ tolerance and ‖V − exact‖∞ ≤ tolerance · max(1, ‖V‖∞); default 1e-12 */
+  /**
+   * when iterating: wanted ‖d − exact‖₁ ≤ tolerance and ‖V − exact‖∞ ≤ tolerance · max(1, ‖V‖∞); default 1e-12. Where rounding does not
+   * allow it, the result is as near as rounding allows, and its `error` says how near.
+   */
   readonly tolerance?: number
 }
 
-/** Occupancy and active masses of a team alone. */
-export const occupancy = (mdp: TeamMdp, policy: TeamPolicy, _options: EvaluateOptions = {}): Occupancy => {
-  const { states, gamma, mu } = mdp
-  const M = denseSystem(mdp, policy)
-  const T = new Float64Array(states * states)
-  for (let i = 0; i < states; i++) for (let j = 0; j < states; j++) T[j * states + i] = M[i * states + j]
-  const d = solveDense(T, mu.map((x) => (1 - gamma) * x))
-  return { d, rho: activeMass(mdp, d), error: 0 }
+const DEFAULT_TOLERANCE = 1e-12
+
+/** Occupancy and active masses of a team alone. Method, cost, errors thrown: as `evaluate`. */
+export const occupancy = (mdp: TeamMdp, policy: TeamPolicy, options: EvaluateOptions = {}): Occupancy => {
+  const d = solverOf(mdp, policy, options).occupancy()
+  return { d, rho: activeMass(mdp, d), error: occupancyError(mdp, policy, d) }
 }
 
-/** Values and return of a team alone. */
-export const values = (mdp: TeamMdp, policy: TeamPolicy, _options: EvaluateOptions = {}): Values => {
-  const V = solveDense(denseSystem(mdp, policy), policyReward(mdp, policy))
-  return { V, J: dot(mdp.mu, V), error: 0 }
+/** Values and return of a team alone. Method, cost, errors thrown: as `evaluate`. */
+export const values = (mdp: TeamMdp, policy: TeamPolicy, options: EvaluateOptions = {}): Values => {
+  const V = solverOf(mdp, policy, options).values()
+  return { V, J: dot(mdp.mu, V), error: valueError(mdp, policy, V, actionValues(mdp, V)) }
 }
 
-/** Occupancy, values, Q, advantages, A_max and active masses of a team. */
+/**
+ * Occupancy, values, Q, advantages, A_max and active masses of a team.
+ *
+ * Contexts that only grow (self-loops aside) take one pass; otherwise states are eliminated where that is cheap (`elimination.ts`), and
+ * the system is iterated where it is not (`iterate.ts`), at a cost linear in the entries per sweep. Whatever the method, the error
+ * returned is proven from the residuals of the result (`valueError`, `occupancyError`).
+ *
+ * @throws TheoryError `size` when the policy is not over the pairs of `mdp`
+ */
 export const evaluate = (mdp: TeamMdp, policy: TeamPolicy, options: EvaluateOptions = {}): Evaluation => {
-  const { d, rho, error: dError } = occupancy(mdp, policy, options)
-  const { V, J, error: vError } = values(mdp, policy, options)
+  const solver = solverOf(mdp, policy, options)
+  const d = solver.occupancy()
+  const V = solver.values()
   const Q = actionValues(mdp, V)
   const { A, aMax } = advantages(mdp, V, Q)
-  return { d, rho, V, J, Q, A, aMax, error: Math.max(dError, vError) }
+  const error = Math.max(occupancyError(mdp, policy, d), valueError(mdp, policy, V, Q))
+  return { d, rho: activeMass(mdp, d), V, J: dot(mdp.mu, V), Q, A, aMax, error }
+}
+
+/** One team's factors or chain, made once and used for values and occupancy. */
+const solverOf = (mdp: TeamMdp, policy: TeamPolicy, { tolerance = DEFAULT_TOLERANCE }: EvaluateOptions) => {
+  const { gamma, states } = mdp
+  requireLength('policy', policy, pairs(mdp))
+  const { plan, topological } = structureOf(mdp)
+  if (plan) {
+    const factors = factorise(mdp, policy, plan)
+    return {
+      occupancy: () => solveTransposed(factors, startMass(mdp)),
+      values: () => solve(factors, policyReward(mdp, policy)),
+    }
+  }
+  const chain = chainOf(mdp, policy, topological)
+  if (topological) {
+    return {
+      occupancy: () => {
+        const d = new Float64Array(states)
+        pushOccupancy(chain, startMass(mdp), d)
+        return d
+      },
+      values: () => {
+        const V = new Float64Array(states)
+        sweepValues(chain, V, policyReward(mdp, policy))
+        return V
+      },
+    }
+  }
+  return {
+    occupancy: () => iterateOccupancy(chain, gamma, startMass(mdp), tolerance),
+    values: () => iterateValues(chain, gamma, policyReward(mdp, policy), tolerance),
+  }
+}
+
+/** (1−γ) μ */
+const startMass = ({ mu, gamma }: TeamMdp): Float64Array => {
+  const b = new Float64Array(mu.length)
+  for (let s = 0; s < b.length; s++) b[s] = (1 - gamma) * mu[s]
+  return b
+}
+
+/**
+ * 1/(1−γ) bounds ‖(I − γP_π)⁻¹‖∞ and ‖(I − γP_πᵀ)⁻¹‖₁; a little more, since rows may miss 1 by ROW_SUM_TOLERANCE, twice (policy, transitions).
+ * Infinite when that makes γ reach 1.
+ */
+const inverseNorm = (gamma: number): number => 1 / Math.max(0, 1 - gamma * (1 + ROW_SUM_TOLERANCE) ** 2)
+
+/** Largest relative error of one rounding. */
+const UNIT = Number.EPSILON / 2
+
+/**
+ * Proven bound on ‖V − exact‖∞: the residual r_π + γP_π V − V, here Σ_a π(a|s) Q(s,a) − V(s), times the norm of the inverse. The second
+ * term allows for the rounding of the residual itself: at most fanOut + 6 roundings stand between an entry of V and its residual.
+ */
+const valueError = (mdp: TeamMdp, policy: TeamPolicy, V: Float64Array, Q: Float64Array): number => {
+  const { states, actionStart } = mdp
+  let residual = 0
+  for (let s = 0; s < states; s++) {
+    let mean = 0
+    for (let k = actionStart[s]; k < actionStart[s + 1]; k++) mean += policy[k] * Q[k]
+    const size = Math.abs(mean - V[s])
+    if (!(size <= residual)) residual = size
+  }
+  const rounding = 1.01 * UNIT * (structureOf(mdp).fanOut + 6) * (maxNorm(mdp.reward) + 2 * maxNorm(V))
+  return (residual + rounding) * inverseNorm(mdp.gamma)
+}
+
+/** Proven bound on ‖d − exact‖₁: the residual (1−γ)μ + γP_πᵀ d − d in the same way; at most fanIn + 6 roundings. */
+const occupancyError = (mdp: TeamMdp, policy: TeamPolicy, d: Float64Array): number => {
+  const { states, gamma, actionStart, rowStart, next, prob } = mdp
+  const residual = startMass(mdp)
+  for (let s = 0; s < states; s++) {
+    residual[s] -= d[s]
+    if (d[s] === 0) continue
+    for (let k = actionStart[s]; k < actionStart[s + 1]; k++) {
+      const mass = gamma * policy[k] * d[s]
+      const end = rowStart[k + 1]
+      for (let e = rowStart[k]; e < end; e++) residual[next[e]] += mass * prob[e]
+    }
+  }
+  const rounding = 1.01 * UNIT * (structureOf(mdp).fanIn + 6) * (1 + 2 * sumNorm(d))
+  return (sumNorm(residual) + rounding) * inverseNorm(gamma)
 }
 
 /** ρ_j of an occupancy: its mass on the states where j acts. */
@@ -94,46 +193,13 @@ const advantages = (mdp: TeamMdp, V: Float64Array, Q: Float64Array): { A: Float6
   return { A, aMax }
 }
 
-const policyReward = (mdp: TeamMdp, policy: TeamPolicy): Float64Array => {
-  const r = new Float64Array(mdp.states)
-  for (let s = 0; s < mdp.states; s++) {
-    for (let a = 0, k = mdp.actionStart[s]; a < actions(mdp, s); a++, k++) r[s] += policy[k] * mdp.reward[k]
+/** r_π(s) = Σ_a π(a|s) r(s, a) */
+const policyReward = ({ states, actionStart, reward }: TeamMdp, policy: TeamPolicy): Float64Array => {
+  const r = new Float64Array(states)
+  for (let s = 0; s < states; s++) {
+    let mean = 0
+    for (let k = actionStart[s]; k < actionStart[s + 1]; k++) mean += policy[k] * reward[k]
+    r[s] = mean
   }
   return r
-}
-
-const denseSystem = (mdp: TeamMdp, policy: TeamPolicy): Float64Array => {
-  const { states, gamma, actionStart, rowStart, next, prob } = mdp
-  const M = new Float64Array(states * states)
-  for (let s = 0; s < states; s++) {
-    M[s * states + s] += 1
-    for (let k = actionStart[s]; k < actionStart[s + 1]; k++) {
-      for (let e = rowStart[k]; e < rowStart[k + 1]; e++) M[s * states + next[e]] -= gamma * policy[k] * prob[e]
-    }
-  }
-  return M
-}
-
-const solveDense = (M: Float64Array, b: Float64Array): Float64Array => {
-  const n = b.length
-  const x = b.slice()
-  for (let p = 0; p < n; p++) {
-    for (let i = p + 1; i < n; i++) {
-      const f = M[i * n + p] / M[p * n + p]
-      if (f === 0) continue
-      for (let j = p; j < n; j++) M[i * n + j] -= f * M[p * n + j]
-      x[i] -= f * x[p]
-    }
-  }
-  for (let i = n - 1; i >= 0; i--) {
-    for (let j = i + 1; j < n; j++) x[i] -= M[i * n + j] * x[j]
-    x[i] /= M[i * n + i]
-  }
-  return x
-}
-
-const dot = (x: Float64Array, y: Float64Array): number => {
-  let sum = 0
-  for (let i = 0; i < x.length; i++) sum += x[i] * y[i]
-  return sum
 }
