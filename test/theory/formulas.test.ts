@@ -1,0 +1,115 @@
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { evaluateFormula, evaluateFormulaBig, formulas, formulaTex, whereTex, type FormulaValues } from '../../src/theory/formulas.js'
+import { parseTheoryCase } from '../../src/theory/json.js'
+import { activeMassBound, activeMassShift, pinskerShift, tvShift } from '../../src/theory/certificates.js'
+import { replacementBound, type Bound } from '../../src/theory/bounds.js'
+import { tvByState } from '../../src/theory/divergence.js'
+import { stageBounds, stepBounds } from '../../src/theory/stage-bounds.js'
+import { expectedUnder, measureStage, stageOfPolicies } from '../../src/theory/stage.js'
+import { readJson } from '../../src/util/files.js'
+import { sharedPath } from '../shared.js'
+
+const folder = sharedPath('theory-cases')
+const files = folder ? readdirSync(folder).filter((file) => file.endsWith('.json') && file !== 'invalid.json') : []
+
+/**
+ * float64 code and mathjs in float64 and at 60 digits agree to 1e-12 relative (exactly where infinite). Relative to the result; to the sum of the sizes of
+ * the terms only where they cancel to less than a thousandth of it (L − ζ/(1−γ) = 0 in zero-reward: float64 itself has no digit left there).
+ */
+const agree = (id: string, values: FormulaValues, of: Bound | number): void => {
+  const expected = typeof of === 'number' ? of : of.bound
+  const size = typeof of === 'number' ? 0 : Math.abs(of.surrogate) + of.penalty + of.error
+  const scale = Math.abs(expected) > size / 1000 ? Math.abs(expected) : size
+  const big = Number(evaluateFormulaBig(formulas[id], values).right.toString())
+  const float = evaluateFormula(formulas[id], values).right
+  if (!Number.isFinite(expected)) {
+    expect([big, float], id).toEqual([expected, expected])
+    return
+  }
+  expect(Math.abs(big - expected), `${id}: ${big}, not ${expected}`).toBeLessThanOrEqual(1e-12 * scale)
+  expect(Math.abs(float - expected), `${id} in float64: ${float}, not ${expected}`).toBeLessThanOrEqual(1e-12 * scale)
+}
+
+describe.skipIf(!folder)('formula objects on the reference cases', () => {
+  test.each(files)('%s', (file) => {
+    const { input: { mdp, teams: policies, order, radii, advantageEstimate } } = parseTheoryCase(readJson(join(folder!, file)), file)
+    const { gamma } = mdp
+    const n = order.length
+    const stage = stageOfPolicies(mdp, policies, order)
+    const measure = measureStage(stage, advantageEstimate)
+    const { steps } = measure
+    const common = {
+      n, gamma, A_max: measure.aMax, delta: radii, rho: steps.map(({ rho }) => rho), delta_msg: steps.map(({ dTokMessage }) => dTokMessage ?? 0),
+      TV: steps.map(({ tvMean }) => tvMean), KL_max: steps.map(({ klMax }) => klMax),
+      F: steps.map(({ advantageRange }) => advantageRange), span: steps.map(({ advantageSpan }) => advantageSpan), J_0: stage.teams[0].J, J_n: stage.teams[n].J,
+    }
+    for (const kind of ['exact', 'estimated'] as const) {
+      const source = kind === 'exact' ? steps.map((step) => ({ ...step, zeta: 0, zetaStale: 0 })) : measure.estimates
+      const aHatMax = kind === 'exact' ? measure.aMax : measure.aHatMax
+      const values = {
+        ...common, Ahat_max: aHatMax, Abar_max: Math.max(measure.aMax, aHatMax), L_seq: source.map(({ lSeq }) => lSeq), L_stale: source.map(({ lStale }) => lStale),
+        zeta: source.map(({ zeta }) => zeta), zeta_0: source.map(({ zetaStale }) => zetaStale),
+      }
+      const bounds = stageBounds(measure, { gamma, radii, kind })
+      for (const [id, bound] of Object.entries(bounds)) {
+        if (id in formulas) agree(id, values, bound!)
+        else expect(['tvCapped', 'activeMassChanged']).toContain(id)
+      }
+      agree('prop38', { ...values, J_aligned: common.J_0 }, replacementBound({
+        gamma, alignedReturn: common.J_0, aMax: measure.aMax, steps: source.map(({ lSeq, zeta }, i) => ({ surrogate: lSeq, radius: radii[i], zeta })),
+      }))
+      agree('activeMassMessage', values, activeMassBound({
+        gamma, aMax: measure.aMax, reading: 'message',
+        steps: source.map(({ lSeq, zeta }, i) => ({ surrogate: lSeq, zeta, rho: steps[i].rho, radius: steps[i].dTokMessage })),
+      }))
+      stepBounds(measure, { gamma, radii, kind }).forEach(({ prop33, thm34 }, i) => {
+        agree('prop33', { ...values, i: i + 1, L_seq: source[i].lSeq, L_stale: source[i].lStale }, prop33)
+        agree('thm34', { gamma, A_max: measure.aMax, L_seq: source[i].lSeq, delta: radii[i], zeta: source[i].zeta }, thm34)
+      })
+    }
+    steps.forEach((step, i) => {
+      const [before, after] = [stage.teams[i], stage.teams[i + 1]]
+      const shift = {
+        gamma, S: mdp.states, d_before: [...before.d], d_after: [...after.d], TV: [...tvByState(mdp, policies[i], policies[i + 1])], D: step.dTok, rho: step.rho,
+      }
+      agree('occupancyShift', shift, tvShift({ gamma, tvMean: step.tvMean }))
+      agree('occupancyShiftPinsker', shift, pinskerShift({ gamma, radius: step.dTok }))
+      agree('occupancyShiftActiveMass', shift, activeMassShift({ gamma, rho: step.rho, radius: step.dTok }))
+      const { left, right } = evaluateFormulaBig(formulas.performanceDifference, {
+        ...shift, J_before: before.J, J_after: after.J, f: [...expectedUnder(mdp, policies[i + 1], before.A)],
+      })
+      expect(Math.abs(Number(left) - Number(right))).toBeLessThanOrEqual(1e-10 * Math.max(1, Math.abs(before.J)))
+    })
+  })
+})
+
+test('Theorem 3.6 by hand: n = 2, γ = ½, A_max = 1, δ = (0.02, 0.08): c = 2√2, penalty 2√2(√0.02 + √0.08) = 1.2', () => {
+  const { left, right } = evaluateFormulaBig(formulas.thm36, { n: 2, gamma: 0.5, A_max: 1, L_seq: [0.3, 0.4], delta: [0.02, 0.08], zeta: [0.01, 0.02], J_0: 1, J_n: 2 })
+  expect(left!.toString()).toBe('1')
+  expect(Number(right.minus(0.7 - 1.2 - 0.06).abs())).toBeLessThan(1e-50)
+})
+
+test('a relation without its left side is still evaluated; a missing value on the right is named', () => {
+  expect(evaluateFormula(formulas.thm34, { gamma: 0.5, A_max: 1, L_seq: 1, delta: 0, zeta: 0 })).toEqual({ left: undefined, right: 1 })
+  expect(() => evaluateFormula(formulas.thm34, { gamma: 0.5, A_max: 1, L_seq: 1, zeta: 0 })).toThrow(/Theorem 3\.4: delta: no value/)
+  expect(() => evaluateFormula(formulas.thm34, { gamma: 0.5, L_seq: 1, delta: 0, zeta: 0 })).toThrow(/A_max: no value/)
+})
+
+test('0·∞ = 0, also at 60 digits', () => {
+  const values = { n: 2, gamma: 0.5, A_max: 1, L_seq: [1, 1], zeta: [0, 0], TV: [0, 0.25], KL_max: [Infinity, 0.5] }
+  expect(evaluateFormula(formulas.maxKl, values).right).toBe(1)
+  expect(evaluateFormulaBig(formulas.maxKl, values).right.toString()).toBe('1')
+})
+
+test('TeX', () => {
+  expect(formulaTex(formulas.thm36)).toBe(String.raw`J(\bar\pi) - J(\pi_{\mathrm{cur}}) \ge \sum_{i=1}^{n} L_{i}^{\mathrm{seq}} - c\,\sum_{i=1}^{n} \sqrt{\delta_{i}} - \frac{1}{1 - \gamma}\,\sum_{i=1}^{n} \zeta_{i}`)
+  expect(whereTex(formulas.thm36)).toEqual([String.raw`c = \frac{\sqrt{2}\,\gamma\,A_{\max}}{\left(1 - \gamma\right)^{2}}`])
+  expect(formulaTex(formulas.prop33)).toBe(String.raw`L_{i}^{\mathrm{seq}} \ge L_{i}^{\mathrm{stale}} - \hat c\,\sum_{k=1}^{i - 1} \sqrt{\delta_{k}}`)
+  for (const formula of Object.values(formulas)) {
+    const text = formulaTex(formula) + whereTex(formula).join()
+    expect(text.split('{').length, formula.id).toBe(text.split('}').length)
+    expect(text, formula.id).not.toMatch(/[a-z]_[a-z]{2}|\bgamma\b(?<!\\gamma)|\*/)
+  }
+})
