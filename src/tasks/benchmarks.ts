@@ -4,8 +4,14 @@ import type { Benchmark } from './benchmark.js'
 
 /** One line a benchmark: its module is loaded when it is asked for. */
 const registry: Readonly<Record<string, () => Promise<Benchmark>>> = {
+  aime2024: async () => (await import('./math/datasets.js')).aime2024,
+  aime2025: async () => (await import('./math/datasets.js')).aime2025,
+  math500: async () => (await import('./math/datasets.js')).math500,
+  'dapo-math-17k': async () => (await import('./math/datasets.js')).dapoMath,
+  deepscaler: async () => (await import('./math/datasets.js')).deepscaler,
   'ar-bench-gn': async () => (await import('./ar-bench/guessingNumbers.js')).guessingNumbers,
   'ar-bench-dc': async () => (await import('./ar-bench/detectiveCases.js')).detectiveCases,
+  planbench: async () => (await import('./planbench/index.js')).planbench,
   'ar-bench-sp': async () => (await import('./ar-bench/situationPuzzles.js')).situationPuzzles,
 }
 

@@ -28,8 +28,8 @@ const MAX_DEPTH = 40
  * Read one formula from the front of `tokens`. It ends where words begin, or a trailing unit sign
  * (`°`, `%`); what is left is the caller's.
  *
- * Juxtaposition multiplies; an integer before a proper fraction is a mixed number. `\frac12` and `\sqrt3`
- * take one digit, `2^10` takes ten.
+ * Juxtaposition multiplies, but nobody writes a number behind another factor. An integer before a proper
+ * fraction is a mixed number. `\frac12` and `\sqrt3` take one digit, `2^10` takes both.
  *
  * @returns the formula and how many tokens it took
  * @throws Unreadable
@@ -98,7 +98,7 @@ export const parseExpression = (tokens: readonly Token[]): { expression: Express
         next()
         left = node('divide', left, signed())
       } else if (startsFactor()) {
-        if (left.op === 'number' && peek()?.type === 'number') throw new Unreadable('two numbers stand side by side')
+        if (peek()?.type === 'number') throw new Unreadable('a number stands right behind another factor')
         left = node('multiply', left, power())
       } else return left
     }
