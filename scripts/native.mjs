@@ -13,12 +13,12 @@
  * why and the exit code is 0: the embedded wasm engine runs the same commands, slower.
  */
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { homedir } from 'node:os'
 import { parseArgs } from 'node:util'
-import { cacheRoot, ensureFolder, hash } from './native/cache.mjs'
+import { cacheRoot, ensureFolder, fault, hash } from './native/cache.mjs'
 import { platforms, pythonTag, tensorflowVersion, wheels } from './native/wheels.mjs'
 
 const help = `Usage: npm run native [-- OPTIONS]
@@ -46,18 +46,27 @@ const main = () => {
   const home = packageHome()
   const target = bindingPath(home)
   const stampFile = join(dirname(target), 'teamtr.json')
-  const installed = readStamp(stampFile)
+  const installed = existsSync(target) ? readStamp(stampFile) : undefined
+  const variant = flags.gpu ? 'gpu' : flags.cpu ? 'cpu' : installed?.variant ?? 'cpu'
+  const ready = (cache) => {
+    const seconds = ((performance.now() - start) / 1000).toFixed(1)
+    const build = variant === 'gpu' ? 'CUDA build' : 'CPU build'
+    console.log(`native engine: TensorFlow ${tensorflowVersion} (${build}) is ready, ${seconds} s; cache ${tilde(cache)}`)
+  }
+
   if (!installed && !flags.cpu && !flags.gpu && existsSync(target) && loadError(target) === undefined) {
     return console.log('native engine: the package\'s own binding works; nothing to do')
   }
+  if (installed?.variant === variant && installed.tensorflow === tensorflowVersion && hash(target) === installed.sha256
+    && fault(installed.libraries) === undefined && loadError(target) === undefined) return ready(dirname(installed.libraries))
 
-  const variant = flags.gpu ? 'gpu' : flags.cpu ? 'cpu' : installed?.variant ?? 'cpu'
   const machine = machineName()
   const cache = cacheRoot()
-  const libraries = ensureFolder(cache, `tensorflow-${tensorflowVersion}-${variant}-${machine}`, (folder) => unpackTensorflow(variant, machine, folder))
+  const tensorflow = `tensorflow-${tensorflowVersion}-${variant}-${machine}`
+  const libraries = ensureFolder(cache, tensorflow, (folder) => unpackTensorflow(variant, machine, folder))
   // N-API is stable across Node versions, so its version (in the folder's name, "napi-v8") stands for Node's.
   const { version } = require(join(home, 'package.json'))
-  const bindingName = `binding-${version}-${dirname(target).split(/[\\/]/).pop()}-tensorflow-${tensorflowVersion}-${variant}-${machine}`
+  const bindingName = `binding-${version}-${basename(dirname(target))}-${tensorflow}`
   const build = () => join(ensureFolder(cache, bindingName, (folder) => compile(home, target, libraries, folder)), 'tfjs_binding.node')
 
   let binding = build()
@@ -68,10 +77,10 @@ const main = () => {
     const error = loadError(binding)
     if (error !== undefined) throw new Unavailable(`the binding does not load: ${error}`)
   }
-  install(binding, target)
-  writeFileSync(stampFile, JSON.stringify({ variant, tensorflow: tensorflowVersion, libraries }))
-  const seconds = ((performance.now() - start) / 1000).toFixed(1)
-  console.log(`native engine: TensorFlow ${tensorflowVersion} (${variant === 'gpu' ? 'CUDA' : 'CPU'} build) is ready, ${seconds} s; cache ${tilde(cache)}`)
+  mkdirSync(dirname(target), { recursive: true })
+  replaceFile(target, readFileSync(binding))
+  replaceFile(stampFile, JSON.stringify({ variant, tensorflow: tensorflowVersion, libraries, sha256: hash(binding) }))
+  ready(cache)
 }
 
 const readFlags = () => {
@@ -98,7 +107,8 @@ const bindingPath = (home) => createRequire(join(home, 'package.json'))('@mapbox
 
 const readStamp = (file) => {
   try {
-    return JSON.parse(readFileSync(file, 'utf8'))
+    const stamp = JSON.parse(readFileSync(file, 'utf8'))
+    return ['cpu', 'gpu'].includes(stamp.variant) ? stamp : undefined
   } catch {
     return undefined
   }
@@ -111,13 +121,15 @@ const machineName = () => {
   }
   const glibc = process.report.getReport().header.glibcVersionRuntime
   const [major, minor] = (glibc ?? '0.0').split('.').map(Number)
-  if (major < 2 || (major === 2 && minor < 27)) throw new Unavailable(`TensorFlow needs glibc 2.27 or newer, this system has ${glibc ?? 'another C library'}`)
+  if (major < 2 || (major === 2 && minor < 27)) {
+    throw new Unavailable(`TensorFlow needs glibc 2.27 or newer, this system has ${glibc ?? 'another C library'}`)
+  }
   return machine
 }
 
 /** What goes wrong when a fresh process loads a binding; undefined when it works. */
 const loadError = (binding) => {
-  const program = 'const { TF_Version } = require(process.argv[1]); if (!TF_Version) throw new Error("it names no TensorFlow version")'
+  const program = 'if (!require(process.argv[1]).TF_Version) throw new Error("it names no TensorFlow version")'
   const { status, stderr, signal } = spawnSync(process.execPath, ['-e', program, binding], { encoding: 'utf8' })
   if (status === 0) return undefined
   return /^\w*Error: (.*)$/m.exec(stderr)?.[1] ?? `node ended with ${signal ?? `code ${status}`}`
@@ -172,7 +184,8 @@ const pip = (python, args) => {
   const { status, stderr } = spawnSync(python, ['-m', 'pip', ...args], { encoding: 'utf8', stdio: ['ignore', 'ignore', 'pipe'] })
   if (status === 0) return
   const errors = stderr.split('\n').filter((line) => line.startsWith('ERROR:'))
-  throw new Unavailable(`pip cannot fetch TensorFlow: ${lastLine((errors.length ? errors : [stderr]).join('\n')).replace(/^ERROR:\s*/, '')}`)
+  const error = lastLine(errors.length ? errors.join('\n') : stderr).replace(/^ERROR:\s*/, '')
+  throw new Unavailable(`pip cannot fetch TensorFlow: ${error}`)
 }
 
 const lastLine = (text) => (text.trim().split('\n').pop() ?? '').replace(/\b(https?|file):\/\/\S+/g, '…')
@@ -192,16 +205,16 @@ const compile = (home, target, libraries, folder) => {
     '-Xlinker', '-rpath', '-Xlinker', tensorflow,
     '-o', join(folder, 'tfjs_binding.node'),
   ], { encoding: 'utf8' })
-  if (status !== 0) throw new Unavailable(`${compiler} cannot compile the binding: ${/^.*error:.*$/m.exec(stderr)?.[0] ?? lastLine(stderr)}`)
+  if (status !== 0) {
+    throw new Unavailable(`${compiler} cannot compile the binding: ${/^.*error:.*$/m.exec(stderr)?.[0] ?? lastLine(stderr)}`)
+  }
 }
 
-/** Copy to a temporary name beside the target, then rename: a process that has the old one loaded keeps it. */
-const install = (binding, target) => {
-  if (existsSync(target) && hash(target) === hash(binding)) return
-  mkdirSync(dirname(target), { recursive: true })
-  const temporary = `${target}.${process.pid}.tmp`
-  cpSync(binding, temporary)
-  renameSync(temporary, target)
+/** Written to a temporary name, then renamed: a process that has the old file loaded keeps it. */
+const replaceFile = (file, content) => {
+  const temporary = `${file}.${process.pid}.tmp`
+  writeFileSync(temporary, content)
+  renameSync(temporary, file)
 }
 
 const tilde = (path) => (path.startsWith(`${homedir()}/`) ? `~${path.slice(homedir().length)}` : path)

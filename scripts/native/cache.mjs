@@ -6,7 +6,9 @@
  * processes that fill the same one do no harm: the first to rename wins, the other uses that.
  */
 import { createHash } from 'node:crypto'
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, readSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, readSync, renameSync, rmSync, statSync, writeFileSync,
+} from 'node:fs'
 import { homedir } from 'node:os'
 import { join, relative, sep } from 'node:path'
 
@@ -104,7 +106,8 @@ const sweep = (root) => {
     const pid = Number(/\.(\d+)(\.old)?\.tmp$/.exec(name)?.[1])
     if (!pid || alive(pid)) continue
     const path = join(root, name)
-    if (Date.now() - (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()) > 3_600_000) rmSync(path, { recursive: true, force: true })
+    const changed = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Infinity
+    if (Date.now() - changed > 3_600_000) rmSync(path, { recursive: true, force: true })
   }
 }
 

@@ -11,7 +11,8 @@ export const pythonTag = '3.11'
 
 /** Platform tags of these wheels; pip matches them literally. The last is what a pip that takes only one gets. */
 export const platforms = (machine) =>
-  ['manylinux_2_18', 'manylinux_2_17', 'manylinux2014', 'manylinux_2_12', 'manylinux2010', 'manylinux_2_27'].map((tag) => `${tag}_${machine}`)
+  ['manylinux_2_18', 'manylinux_2_17', 'manylinux2014', 'manylinux_2_12', 'manylinux2010', 'manylinux_2_27']
+    .map((tag) => `${tag}_${machine}`)
 
 const requirement = (name, version, hashes) => ({ name, version, hashes })
 
