@@ -44,7 +44,7 @@ const imitationStep = (policy: Policy, theta: tf.Tensor1D, state: ReturnType<typ
   tf.tidy(() => {
     const batch = tokenBatch(sequences)
     const { value: loss, grad } = tf.valueAndGrad((theta) => tf.neg(tf.mean(policy.logProbs(theta as tf.Tensor1D, batch))))(theta)
-    return { next: adamStep(theta, grad as tf.Tensor1D, state, { learningRate, clipNorm: 1 }), loss: loss as tf.Scalar }
+    return { next: adamStep(theta, grad as tf.Tensor1D, state, { learningRate, beta2: 0.95, clipNorm: 1 }), loss: loss as tf.Scalar }
   })
 
 /** Share of the peak learning rate at a step, 1 … steps. */
