@@ -1,0 +1,50 @@
+import { bootstrapInterval } from '../theory/intervals.js'
+import type { Problem, Task } from '../tasks/task.js'
+import type { Random } from '../util/random.js'
+import { rollout, sampledTokens } from './rollout.js'
+import type { Estimate } from './stage.js'
+import type { Team } from './team.js'
+
+/** How a team does on problems, one episode each. */
+export interface Evaluation {
+  readonly problems: number
+  /** Mean reward of an episode (the share answered correctly, where rewards are 0 or 1), with its 95 % bootstrap interval. */
+  readonly reward: Estimate
+  /** Mean number of messages. */
+  readonly turns: number
+  readonly tokens: number
+  /** Reward of each problem, in order: for comparisons problem by problem. */
+  readonly rewards: readonly number[]
+}
+
+export interface EvaluateOptions {
+  readonly temperature: number
+  /** Longest message, its end included. */
+  readonly maxTokens: number
+  /** Drives the sampling; give each team that is compared a stream of the same seed. */
+  readonly random: Random
+  /** Drives the bootstrap. */
+  readonly bootstrap: Random
+}
+
+export const evaluateTeam = async (task: Task, team: Team, problems: readonly Problem[], options: EvaluateOptions): Promise<Evaluation> => {
+  const { temperature, maxTokens, random, bootstrap } = options
+  const played = await rollout(task, team, problems, { group: 1, temperature, maxTokens, gamma: 1, random })
+  const rewards = played.episodes.map(({ reward }) => reward)
+  return {
+    problems: problems.length,
+    reward: interval(rewards, bootstrap),
+    turns: played.episodes.reduce((sum, { messages }) => sum + messages.length, 0) / problems.length,
+    tokens: sampledTokens(played),
+    rewards,
+  }
+}
+
+/** Mean reward of `after` minus that of `before` on the same problems, with the 95 % bootstrap interval of the paired differences. */
+export const compareEvaluations = (before: Evaluation, after: Evaluation, bootstrap: Random): Estimate =>
+  interval(after.rewards.map((reward, p) => reward - before.rewards[p]), bootstrap)
+
+const interval = (samples: readonly number[], random: Random): Estimate => {
+  const { estimate, low, high } = bootstrapInterval(samples, { random })
+  return { estimate, low, high }
+}

@@ -1,0 +1,87 @@
+/**
+ * What an update climbs (theory.md, section 4):
+ *
+ *     E_m min(w_m Ã_m, clip(w_m, 1 − ε, 1 + ε) Ã_m) − β D̂,      w_m = π_θ(m|s) / π_cur(m|s),
+ *
+ * the mean over the agent's messages m. The first term is linear in the advantages of a message that occurs more than once:
+ * Σ min(wÃ, clip(w)Ã) = Ã⁺ min(w, 1 + ε) − Ã⁻ max(w, 1 − ε), with Ã⁺ and Ã⁻ the sums of its positive and negative parts. And D̂ is
+ * linear in the divergences of tokens. So the occurrences come down to three weights per distinct message.
+ *
+ * With `ratio: 'token'` every token has its own w_u, and a message contributes the sum over its tokens. At θ = θ_cur both have the same
+ * gradient, that of the surrogate L^seq; they differ in second order, and in what is clipped.
+ */
+import { tf } from './backend.js'
+import { markedLogProbs } from './model/functions.js'
+import type { MessageBatch } from './messages.js'
+import type { Policy, TokenBatch } from './policy.js'
+
+/** log-probabilities of the policy that acts, at temperature τ: softmax(logits/τ). */
+export type Acting = {
+  /** [M] of the marked tokens. */
+  readonly logProbs: tf.Tensor1D
+  /** [M, V]; absent where nothing needs it. */
+  readonly distributions?: tf.Tensor2D
+}
+
+/** @param whole whether the distributions over the whole vocabulary are wanted too */
+export const acting = (policy: Policy, theta: tf.Tensor1D, batch: TokenBatch, temperature: number, whole: boolean): Acting => {
+  if (temperature === 1 && !whole) return { logProbs: policy.logProbs(theta, batch) }
+  const plain = policy.logDistributions(theta, batch)
+  const distributions = temperature === 1 ? plain : tf.logSoftmax(tf.div<tf.Tensor2D>(plain, temperature))
+  return { logProbs: markedLogProbs(distributions, batch.picks), distributions }
+}
+
+/** How a token's divergence is estimated. `exact` is the expectation of both others over the token: KL(π_cur(·|x_<u)‖π_θ(·|x_<u)), Lemma 3.2. */
+export type Estimator = 'exact' | 'lowVariance' | 'plain'
+
+/** Divergence of each marked token, [M], differentiable in what made `updated`. */
+export const tokenDivergence = (estimator: Estimator, behaviour: Acting, updated: Acting): tf.Tensor1D => {
+  if (estimator === 'exact') {
+    const [p, q] = [behaviour.distributions!, updated.distributions!]
+    return tf.sum(tf.mul(tf.exp(p), tf.sub(p, q)), 1)
+  }
+  const logRatio: tf.Tensor1D = tf.sub(updated.logProbs, behaviour.logProbs)
+  return estimator === 'plain' ? tf.neg(logRatio) : tf.sub(tf.sub(tf.exp(logRatio), 1), logRatio)
+}
+
+/** Weights of the n distinct messages, [n] each, already divided by the number of messages. */
+export type Weights = {
+  /** Ã⁺. */
+  readonly positive: tf.Tensor1D
+  /** Ã⁻ ≥ 0. */
+  readonly negative: tf.Tensor1D
+  /** Of a message's divergence in D̂. */
+  readonly divergence: tf.Tensor1D
+}
+
+export interface ObjectiveOptions {
+  /** ε. */
+  readonly clip: number
+  readonly ratio: 'message' | 'token'
+  readonly estimator: Estimator
+}
+
+/** Beyond e^±30 a ratio is only kept finite. */
+const LOG_LIMIT = 30
+
+/** The objective, a scalar to maximise, differentiable in what made `updated`. */
+export const objective = (
+  behaviour: Acting, updated: Acting, batch: MessageBatch, weights: Weights, beta: number, { clip, ratio, estimator }: ObjectiveOptions,
+): tf.Scalar => {
+  const perToken = (x: tf.Tensor1D): tf.Tensor1D => tf.gather(x, batch.messageOf)
+  const logRatio: tf.Tensor1D = tf.sub(updated.logProbs, behaviour.logProbs)
+  const byMessage = ratio === 'message'
+  const w = tf.exp(tf.clipByValue(byMessage ? sumByMessage(logRatio, batch.messageOf, weights.positive.size) : logRatio, -LOG_LIMIT, LOG_LIMIT))
+  const [positive, negative] = byMessage ? [weights.positive, weights.negative] : [perToken(weights.positive), perToken(weights.negative)]
+  const surrogate = tf.sum(tf.sub(tf.mul(positive, tf.minimum(w, 1 + clip)), tf.mul(negative, tf.maximum(w, 1 - clip))))
+  if (beta === 0) return surrogate as tf.Scalar
+  const divergence = tf.sum(tf.mul(perToken(weights.divergence), tokenDivergence(estimator, behaviour, updated)))
+  return tf.sub(surrogate, tf.mul(divergence, beta))
+}
+
+/** Sums over the tokens of each message, [M] → [n]; the derivative hands each token its message's. */
+const sumByMessage = (x: tf.Tensor1D, messageOf: tf.Tensor1D, n: number): tf.Tensor1D =>
+  tf.customGrad((x) => ({
+    value: tf.unsortedSegmentSum(x as tf.Tensor, messageOf, n),
+    gradFunc: (dy: tf.Tensor) => tf.gather(dy, messageOf),
+  }))(x) as tf.Tensor1D

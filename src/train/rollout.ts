@@ -1,0 +1,92 @@
+import type { EpisodeState, Problem, Task } from '../tasks/task.js'
+import type { Random } from '../util/random.js'
+import { promptTokens, speak, speaker, type Team } from './team.js'
+
+/** One message as it was sampled. */
+export interface Message {
+  readonly agent: number
+  /** From 0, within its episode. */
+  readonly turn: number
+  /** All that the agent had read. */
+  readonly prompt: readonly number[]
+  /** The end of message included, unless the message was cut at maxTokens. */
+  readonly tokens: readonly number[]
+  /** log π of each token, untempered. */
+  readonly logProbs: readonly number[]
+  /** log of the probability each token was drawn with: that of the policy that acts. */
+  readonly samplingLogProbs: readonly number[]
+}
+
+/** One playthrough of a problem. */
+export interface Episode {
+  /** The problem's place in `Rollouts.problems`. */
+  readonly problem: number
+  /** Turn by turn. */
+  readonly messages: readonly Message[]
+  /** Σ_t r_t. */
+  readonly reward: number
+  /** Σ_t γ^t r_t, the return J is the mean of. */
+  readonly return: number
+}
+
+/** G episodes of each of P problems: plain data. */
+export interface Rollouts {
+  /** Ids, in order. */
+  readonly problems: readonly string[]
+  /** G. Episodes p·G … p·G + G − 1 are those of problem p. */
+  readonly group: number
+  readonly episodes: readonly Episode[]
+}
+
+export interface RolloutOptions {
+  /** G. */
+  readonly group: number
+  readonly temperature: number
+  /** Longest message, its end included. */
+  readonly maxTokens: number
+  readonly gamma: number
+  readonly random: Random
+}
+
+/**
+ * Let the team play G episodes of each problem. All episodes advance together, one turn at a time: the agent whose turn it is
+ * samples its message in all of them as one batch.
+ */
+export const rollout = async (task: Task, team: Team, problems: readonly Problem[], options: RolloutOptions): Promise<Rollouts> => {
+  const { group, temperature, maxTokens, gamma, random } = options
+  const states: EpisodeState[] = problems.flatMap((problem) => Array.from({ length: group }, () => task.start(problem)))
+  const messages: Message[][] = states.map(() => [])
+  const rewards = states.map(() => 0)
+  const returns = states.map(() => 0)
+
+  for (let turn = 0; ; turn++) {
+    const live = states.flatMap((state, e) => (state.done ? [] : [e]))
+    if (live.length === 0) break
+    const index = speaker(team, turn)
+    const agent = team.agents[index]
+    const prompts = live.map((e) => promptTokens(agent, states[e]))
+    const sampled = await agent.policy.sample(agent.theta, prompts, { maxTokens, temperature, endToken: agent.tokenizer.endToken, random })
+    live.forEach((e, i) => {
+      states[e] = speak(task, states[e], agent, sampled[i].tokens)
+      messages[e].push({ agent: index, turn, prompt: prompts[i], ...sampled[i] })
+      rewards[e] += states[e].reward
+      returns[e] += gamma ** turn * states[e].reward
+    })
+  }
+  return {
+    problems: problems.map(({ id }) => id),
+    group,
+    episodes: messages.map((said, e) => ({ problem: Math.floor(e / group), messages: said, reward: rewards[e], return: returns[e] })),
+  }
+}
+
+/** Tokens that were sampled. */
+export const sampledTokens = ({ episodes }: Rollouts): number =>
+  episodes.reduce((sum, { messages }) => messages.reduce((all, { tokens }) => all + tokens.length, sum), 0)
+
+/** Mean of a value of the episodes of each problem: P independent samples, which the G episodes of one problem are not. */
+export const byProblem = ({ problems, group, episodes }: Rollouts, value: (episode: Episode) => number): Float64Array => {
+  const means = new Float64Array(problems.length)
+  for (const episode of episodes) means[episode.problem] += value(episode) / group
+  return means
+}

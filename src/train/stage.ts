@@ -1,0 +1,190 @@
+/**
+ * Algorithm 1: one stage updates every agent once, in the stage's order, each inside its trust region.
+ *
+ *     for i = 1 … n:
+ *       Â       ← group-normalised advantages of the rollouts
+ *       π^σ(i)  ← climb the clipped surrogate, then accept, scale back or refuse (update.ts)
+ *       rollouts ← resample with the team as it now is                      (intermediate occupancy)
+ *                  or keep those of the start of the stage                  (stale)
+ *
+ * The methods are settings of this one function.
+ */
+import { studentInterval } from '../theory/intervals.js'
+import { advantagesOf } from './advantage.js'
+import { certify, type Certificate, type CertificateStep } from './certificate.js'
+import type { Config } from './config.js'
+import { activeMass, type Divergence, type Surrogate } from './measure.js'
+import { byProblem, sampledTokens, type Rollouts } from './rollout.js'
+import { stream } from './streams.js'
+import type { Agent, Team } from './team.js'
+import { tf } from './backend.js'
+import { updateAgent, type Outcome, type UpdateResult } from './update.js'
+
+/** Where a run stands: what the next update needs besides the team. Plain data, kept in a checkpoint. */
+export interface StageState {
+  /** From 0. */
+  readonly stage: number
+  /** Updates done in this stage, 0 … n − 1. */
+  readonly position: number
+  /** σ: which agent at which position. */
+  readonly order: readonly number[]
+  /** What the next update learns from. */
+  readonly rollouts: Rollouts
+  /** J of each problem of the stage's first rollouts. */
+  readonly startReturns: readonly number[]
+  /** Of the updates done in this stage. */
+  readonly steps: readonly CertificateStep[]
+}
+
+/** An estimate and its 95 % interval (Student, over problems). */
+export interface Estimate {
+  readonly estimate: number
+  readonly low: number
+  readonly high: number
+}
+
+/** One line of log.jsonl: all there is to say of one update. Numbers that are not finite stand as null in JSON. */
+export interface UpdateRecord {
+  /** From 1, over the whole run. */
+  readonly update: number
+  readonly stage: number
+  readonly position: number
+  readonly agent: number
+  readonly outcome: Outcome
+  /** s: the part of the proposed update that was taken. */
+  readonly scale: number
+  readonly delta: number
+  /** The divergence that δ bounds, before acceptance and at what was kept. */
+  readonly proposedKl: number
+  readonly kl: number
+  /** At what was kept, by estimator and reading. */
+  readonly divergence: UpdateResult['divergence']
+  /** β of this update, and of the agent's next. */
+  readonly beta: number
+  readonly nextBeta: number
+  readonly surrogate: Omit<Surrogate, 'zeta'>
+  readonly zeta: Surrogate['zeta']
+  /** ρ̂ of the agent. */
+  readonly rho: number
+  readonly messages: number
+  readonly distinctMessages: number
+  /** Σ r of an episode, in the rollouts that the update learned from. */
+  readonly return: Estimate
+  /** J after − J before, on fresh rollouts; null where there were none (stale, within a stage). */
+  readonly improvement: Estimate | null
+  readonly certificate: Certificate
+  /** At the last update of a stage: its certificate and measured improvement. */
+  readonly stageCertificate: (Certificate & { readonly improvement: Estimate }) | null
+  /** Sampled for this update. */
+  readonly tokens: number
+  readonly rollouts: number
+  /** How often the divergence was measured. */
+  readonly measurements: number
+  /** Wall time. The only part of a line that is not the same when a run is repeated: it comes last. */
+  readonly seconds: { readonly update: number; readonly rollouts: number }
+}
+
+export interface StageOptions {
+  readonly config: Config
+  readonly team: Team
+  /** Fresh rollouts by the team as it now is, on the problems of a stage. */
+  readonly sample: (stage: number, position: number) => Promise<Rollouts>
+  /** Called when an update is finished, its successor's rollouts included. */
+  readonly onUpdate: (record: UpdateRecord, next: StageState) => Promise<void>
+  /** Stops the stage between two updates. */
+  readonly signal?: AbortSignal
+}
+
+/** σ of a stage. */
+export const orderOf = ({ order, seed, team: { agents } }: Pick<Config, 'order' | 'seed' | 'team'>, stage: number): number[] => {
+  if (typeof order !== 'string') return [...order]
+  if (order === 'random') return stream(seed, 'order', stage).permutation(agents)
+  const all = Array.from({ length: agents }, (_, agent) => agent)
+  return order === 'fixed' ? all : all.reverse()
+}
+
+const returnsOf = (rollouts: Rollouts): number[] => [...byProblem(rollouts, (episode) => episode.return)]
+
+/** The state at the start of a stage. */
+export const stageStart = (config: Config, stage: number, rollouts: Rollouts): StageState =>
+  ({ stage, position: 0, order: orderOf(config, stage), rollouts, startReturns: returnsOf(rollouts), steps: [] })
+
+/** Do what is left of a stage. @returns the state at the start of the next stage, or where the signal stopped it */
+export const stage = async (state: StageState, { config, team, sample, onUpdate, signal }: StageOptions): Promise<StageState> => {
+  const { gamma, method: { occupancy }, certificate: { aMax } } = config
+  const n = team.agents.length
+
+  while (!signal?.aborted) {
+    const { stage, position, order, rollouts, startReturns } = state
+    const index = order[position]
+    const agent = team.agents[index]
+    const beta = agent.beta
+    const isLast = position === n - 1
+
+    const started = performance.now()
+    const advantages = advantagesOf(rollouts, config.advantage)
+    const rho = activeMass(rollouts, n, gamma)[index]
+    const result = await updateAgent(agent, index, rollouts, advantages, rho, config)
+    install(agent, result)
+    const updated = performance.now()
+
+    // The rollouts after the last update of a stage are the first of the next one, on its problems.
+    const fresh = isLast ? await sample(stage + 1, 0) : occupancy === 'intermediate' ? await sample(stage, position + 1) : null
+    const sampled = performance.now()
+
+    const { surrogate: { zeta, ...surrogate }, step, divergence } = result
+    const steps = [...state.steps, { surrogate: surrogate.value, zeta: zeta.total, radius: (divergence.exact ?? divergence.lowVariance).occupancy, rho }]
+    const certificates = certify(steps, { gamma, aMax, occupancy })
+    const isMeasured = fresh && (occupancy === 'intermediate' || n === 1)
+    const next = isLast ? stageStart(config, stage + 1, fresh!) : { ...state, position: position + 1, rollouts: fresh ?? rollouts, steps }
+    await onUpdate({
+      update: stage * n + position + 1,
+      stage,
+      position,
+      agent: index,
+      outcome: result.outcome,
+      scale: step.scale,
+      delta: config.trustRegion.delta[index],
+      proposedKl: step.proposed,
+      kl: step.divergence,
+      divergence,
+      beta,
+      nextBeta: result.beta,
+      surrogate,
+      zeta,
+      rho,
+      messages: result.messages,
+      distinctMessages: result.distinctMessages,
+      return: estimate(byProblem(rollouts, (episode) => episode.reward)),
+      improvement: isMeasured ? difference(returnsOf(fresh), returnsOf(rollouts)) : null,
+      certificate: certificates.update,
+      stageCertificate: isLast ? { ...certificates.stage, improvement: difference(returnsOf(fresh!), startReturns) } : null,
+      tokens: fresh ? sampledTokens(fresh) : 0,
+      rollouts: fresh ? fresh.episodes.length : 0,
+      measurements: step.measurements,
+      seconds: { update: (updated - started) / 1000, rollouts: (sampled - updated) / 1000 },
+    }, next)
+    if (isLast) return next
+    state = next
+  }
+  return state
+}
+
+/** Give an agent what its update left, and free what that replaces. */
+const install = (agent: Agent, { theta, optimiser, beta }: UpdateResult): void => {
+  if (theta !== agent.theta) tf.dispose([agent.theta, agent.optimiser.first, agent.optimiser.second])
+  agent.theta = theta
+  agent.optimiser = optimiser
+  agent.beta = beta
+}
+
+const estimate = (samples: ArrayLike<number>): Estimate => {
+  const { estimate, low, high } = studentInterval(samples)
+  return { estimate, low, high }
+}
+
+/**
+ * After − before, problem by problem. On the same problems they are pairs; on other ones independent samples of one size, whose
+ * differences have the right mean and variance whichever is taken from which. Either way Student's interval holds.
+ */
+const difference = (after: readonly number[], before: readonly number[]): Estimate => estimate(after.map((value, p) => value - before[p]))

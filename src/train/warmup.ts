@@ -1,0 +1,75 @@
+import type { Problem, Task } from '../tasks/task.js'
+import type { Random } from '../util/random.js'
+import { tf } from './backend.js'
+import { charTokenizer, type Tokenizer } from './charTokenizer.js'
+import type { Config } from './config.js'
+import { environment } from './environment.js'
+import { imitate } from './imitate.js'
+import { sequencesOf } from './messages.js'
+import { adamStart } from './model/adam.js'
+import type { MarkedSequence } from './model/batch.js'
+import { decoderSchema } from './model/config.js'
+import { decoderPolicy } from './model/decoderPolicy.js'
+import { initialTheta } from './model/layout.js'
+import type { Policy } from './policy.js'
+import { stream } from './streams.js'
+import type { Team } from './team.js'
+
+export interface WarmUpOptions {
+  /** Steps done of all, and the loss in nats per token. */
+  readonly onProgress?: (done: number, total: number, loss: number) => void
+}
+
+/**
+ * The team of a configuration, untrained: decoders from random weights, warmed up by imitating the task's weak player. With
+ * `team.shared` all agents start from one policy that has imitated the messages of all turns; otherwise each from its own, which
+ * has imitated those of its turns.
+ *
+ * @returns a team that the caller disposes
+ */
+export const warmUp = async (config: Config, { onProgress }: WarmUpOptions = {}): Promise<Team> => {
+  const { task, problems, alphabet, end } = environment(config.task, config.team.agents)
+  const tokenizer = gameTokenizer(alphabet, end)
+  const { agents, router, shared } = config.team
+  const policy = decoderPolicy(decoderSchema.parse({ ...config.model, vocabulary: tokenizer.vocabulary, maxPositions: 2 ** 16 }))
+  const { steps, episodes: batch, learningRate } = config.warmup
+
+  const start = async (agent: number | null, done: number, total: number): Promise<tf.Tensor1D> => {
+    const random = stream(config.seed, 'warm-up', agent ?? 0)
+    const initial = initialTheta(policy, random)
+    if (steps === 0) return initial
+    const imitates = (turn: number): boolean => agent === null || router[turn % router.length] === agent
+    const theta = await imitate(policy, initial, (count, random) =>
+      problems('train', count, random).flatMap((problem) => demonstration(task, tokenizer, problem, imitates, random)),
+    { steps, batch, learningRate, random, onStep: onProgress && ((step, loss) => onProgress(done + step, total, loss)) })
+    initial.dispose()
+    return theta
+  }
+
+  const thetas: tf.Tensor1D[] = []
+  for (let agent = 0; agent < agents; agent++) {
+    if (agent > 0 && shared) thetas.push(tf.clone(thetas[0]))
+    else thetas.push(await start(shared ? null : agent, agent * steps, (shared ? 1 : agents) * steps))
+  }
+  return {
+    router,
+    agents: thetas.map((theta) => ({ policy, tokenizer, theta, optimiser: adamStart(theta.size), beta: config.trustRegion.beta.initial })),
+  }
+}
+
+/** A tokenizer whose end of message is a character of the game's own contexts, so that an episode is one token sequence from start to end. */
+const gameTokenizer = (alphabet: string, end: string): Tokenizer => {
+  const tokenizer = charTokenizer(alphabet)
+  return { ...tokenizer, endToken: tokenizer.encode(end)[0] }
+}
+
+/** An episode of weak players, with the messages marked that are imitated. */
+const demonstration = (task: Task, tokenizer: Tokenizer, problem: Problem, imitates: (turn: number) => boolean, random: Random): MarkedSequence[] => {
+  const messages: { prompt: number[]; tokens: number[] }[] = []
+  for (let state = task.start(problem); !state.done;) {
+    const message = task.demonstrate!(state, random)
+    if (imitates(state.turn)) messages.push({ prompt: tokenizer.encode(state.context), tokens: [...tokenizer.encode(message), tokenizer.endToken] })
+    state = task.step(state, message)
+  }
+  return sequencesOf(messages)
+}
