@@ -44,7 +44,11 @@ export interface InteractiveState extends EpisodeState {
 }
 
 /** One player alone in an interactive game: it reads the context and writes the next message, to the end. */
-export const playAlone = async <R, S extends InteractiveState>(game: InteractiveTask<R, S>, problem: RecordProblem<R>, player: Respond): Promise<S> => {
+export const playAlone = async <R, S extends InteractiveState>(
+  game: InteractiveTask<R, S>,
+  problem: RecordProblem<R>,
+  player: Respond,
+): Promise<S> => {
   let state = game.start(problem)
   while (!state.done) state = await game.step(state, await player(state.context))
   return state

@@ -101,7 +101,7 @@ export const guessing = (config: GuessingConfig = guessingConfig.parse({})): Tas
 
     rolePrompt: (_, agent, agents) =>
       `You are agent ${agent + 1} of ${agents} who guess a hidden code of ${config.digits}${config.repeats ? '' : ' different'} digits ` +
-      `from 0 to ${config.alphabet - 1} together, one guess a message, in turns. Use all answers so far; find it in as few guesses as possible. ` +
+      `from 0 to ${config.alphabet - 1} together, one guess a message, in turns. Use all answers so far; find it in few guesses. ` +
       `Reply "Guess: ${exampleCode(config)}" with your guess in place of the number.`,
   }
 }

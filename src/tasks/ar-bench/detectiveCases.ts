@@ -46,7 +46,8 @@ export const detectiveCases: Benchmark<DetectiveCase> = {
 function scoreVerdict({ label, initial_information: { suspect } }: DetectiveCase, response: string): BenchmarkScore {
   const line = /Answer:\s*([^\n]*)/.exec(response)?.[1]
   const letter = line?.match(/[A-E](?=[^A-E]*$)/)?.[0]
-  if (letter === undefined) return { score: 0, verdict: 'invalid', reason: line === undefined ? 'no "Answer:"' : 'no letter A to E after "Answer:"' }
+  if (line === undefined) return { score: 0, verdict: 'invalid', reason: 'no "Answer:"' }
+  if (letter === undefined) return { score: 0, verdict: 'invalid', reason: 'no letter A to E after "Answer:"' }
   return LETTERS.indexOf(letter) === label
     ? { score: 1, verdict: 'correct', reason: `${letter} is the murderer` }
     : { score: 0, verdict: 'wrong', reason: `${letter} is ${suspect[LETTERS.indexOf(letter)].name}; the murderer is ${LETTERS[label]}` }
@@ -111,7 +112,8 @@ function interrogation(turns: number, respond: Respond): InteractiveTask<Detecti
         return { ...state, context: `${state.context}${message}\n\nYour question to ${name}:\n`, awaits: 'question', suspect: name }
       }
       const answer = await respond(suspectPrompt(record, suspect!, state.asked, message))
-      return next({ ...state, asked: [...state.asked, { suspect: suspect!, question: message, answer }] }, `${message}\n\n${suspect}: ${answer}`)
+      const asked = [...state.asked, { suspect: suspect!, question: message, answer }]
+      return next({ ...state, asked }, `${message}\n\n${suspect}: ${answer}`)
     },
     rolePrompt: (_, agent, agents) =>
       `You are agent ${agent + 1} of ${agents} detectives who solve a case together, speaking in turns: reply to the last request only.`,
