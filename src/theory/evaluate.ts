@@ -1,9 +1,9 @@
+import { chainOf } from './chain.js'
 import { factorise, solve, solveTransposed } from './elimination.js'
 import { iterateOccupancy, iterateValues } from './iterate.js'
 import { dot, maxNorm, sumNorm } from './norms.js'
 import { pairs, requireLength, ROW_SUM_TOLERANCE, type TeamMdp, type TeamPolicy } from './mdp.js'
 import { structureOf } from './structure.js'
-import { chainOf, pushOccupancy, sweepValues } from './sweep.js'
 
 /** Discounted occupancy and active masses. */
 export interface Occupancy {
@@ -78,37 +78,67 @@ export const evaluate = (mdp: TeamMdp, policy: TeamPolicy, options: EvaluateOpti
   return { d, rho: activeMass(mdp, d), V, J: dot(mdp.mu, V), Q, A, aMax, error }
 }
 
-/** One team's factors or chain, made once and used for values and occupancy. */
+/** Occupancy and values of one team by the method that its MDP calls for; factors are made once, for both. */
 const solverOf = (mdp: TeamMdp, policy: TeamPolicy, { tolerance = DEFAULT_TOLERANCE }: EvaluateOptions) => {
-  const { gamma, states } = mdp
   requireLength('policy', policy, pairs(mdp))
   const { plan, topological } = structureOf(mdp)
+  if (topological) {
+    return { occupancy: () => forwardPass(mdp, policy, topological), values: () => backwardPass(mdp, policy, topological) }
+  }
   if (plan) {
     const factors = factorise(mdp, policy, plan)
-    return {
-      occupancy: () => solveTransposed(factors, startMass(mdp)),
-      values: () => solve(factors, policyReward(mdp, policy)),
-    }
+    return { occupancy: () => solveTransposed(factors, startMass(mdp)), values: () => solve(factors, policyReward(mdp, policy)) }
   }
-  const chain = chainOf(mdp, policy, topological)
-  if (topological) {
-    return {
-      occupancy: () => {
-        const d = new Float64Array(states)
-        pushOccupancy(chain, startMass(mdp), d)
-        return d
-      },
-      values: () => {
-        const V = new Float64Array(states)
-        sweepValues(chain, V, policyReward(mdp, policy))
-        return V
-      },
-    }
+  let users = 2
+  const chain = chainOf(mdp, policy)
+  const last = <T>(result: T): T => {
+    if (--users === 0) chain.release()
+    return result
   }
   return {
-    occupancy: () => iterateOccupancy(chain, gamma, startMass(mdp), tolerance),
-    values: () => iterateValues(chain, gamma, policyReward(mdp, policy), tolerance),
+    occupancy: () => last(iterateOccupancy(chain, mdp.gamma, startMass(mdp), tolerance)),
+    values: () => last(iterateValues(chain, mdp.gamma, policyReward(mdp, policy), tolerance)),
   }
+}
+
+/** d of contexts that only grow: each state hands its mass on before its successors are visited. */
+const forwardPass = (mdp: TeamMdp, policy: TeamPolicy, order: Int32Array): Float64Array => {
+  const { gamma, actionStart, rowStart, next, prob } = mdp
+  const d = startMass(mdp)
+  for (let t = 0; t < order.length; t++) {
+    const s = order[t]
+    if (d[s] === 0) continue
+    d[s] /= 1 - gamma * staying(mdp, policy, s)
+    for (let k = actionStart[s]; k < actionStart[s + 1]; k++) {
+      const mass = gamma * policy[k] * d[s]
+      for (let e = rowStart[k]; e < rowStart[k + 1]; e++) if (next[e] !== s) d[next[e]] += mass * prob[e]
+    }
+  }
+  return d
+}
+
+/** V of contexts that only grow: each state after all its successors. */
+const backwardPass = (mdp: TeamMdp, policy: TeamPolicy, order: Int32Array): Float64Array => {
+  const { gamma, actionStart, rowStart, next, prob } = mdp
+  const V = policyReward(mdp, policy)
+  for (let t = order.length - 1; t >= 0; t--) {
+    const s = order[t]
+    let value = V[s]
+    for (let k = actionStart[s]; k < actionStart[s + 1]; k++) {
+      for (let e = rowStart[k]; e < rowStart[k + 1]; e++) if (next[e] !== s) value += gamma * policy[k] * prob[e] * V[next[e]]
+    }
+    V[s] = value / (1 - gamma * staying(mdp, policy, s))
+  }
+  return V
+}
+
+/** P_π(s, s) */
+const staying = ({ actionStart, rowStart, next, prob }: TeamMdp, policy: TeamPolicy, s: number): number => {
+  let stay = 0
+  for (let k = actionStart[s]; k < actionStart[s + 1]; k++) {
+    for (let e = rowStart[k]; e < rowStart[k + 1]; e++) if (next[e] === s) stay += policy[k] * prob[e]
+  }
+  return stay
 }
 
 /** (1−γ) μ */

@@ -1,14 +1,14 @@
 import { biCgStab } from './krylov.js'
 import { dot, maxNorm, sumNorm } from './norms.js'
-import { addFlow, pushOccupancy, sweepValues, type Chain } from './sweep.js'
+import type { Chain } from './chain.js'
 
 /**
  * Values and occupancies of chains too large to eliminate.
  *
- * Gauss–Seidel sweeps, corrected after each by the multiple of one fixed vector that makes the residuals sum to 0: without it the
- * error along the chain's stationary mode shrinks by γ a sweep, with it by γ times the second eigenvalue, which is small when routing
- * mixes. Where it mixes slowly, BiCGSTAB on the swept system (each product costs one sweep) takes over, and if that does not bring the
- * residual down, sweeps go on: they always converge.
+ * Gauss–Seidel sweeps, corrected after each by the multiple of one vector that makes the residuals sum to 0: without it the error along
+ * the chain's stationary mode shrinks by γ a sweep; with it what counts is the second eigenvalue, which is small when routing mixes.
+ * Where it mixes slowly, BiCGSTAB on the swept system (each product costs one sweep) takes over, and if that does not bring the residual
+ * down, sweeps go on: they always converge.
  */
 
 /** Sweeps that are forecast to need more than this many more give way to BiCGSTAB. */
@@ -19,143 +19,148 @@ const SWEEPS_PER_LOOK = 50
 /** No residual is pressed below this, relative to the solution. */
 const ROUNDING = 8 * Number.EPSILON
 
-/** x with x = b + γP x: ‖b + γP x − x‖∞ ≤ (1−γ) · tolerance · max(1, ‖x‖∞), or as near as rounding lets it. */
-export const iterateValues = (chain: Chain, gamma: number, b: Float64Array, tolerance: number): Float64Array => {
-  const n = b.length
-  // 1ᵀ(I − γP): then Σ(b − x + γP x) = Σb − ⟨columns, x⟩
-  const columns = new Float64Array(n)
-  addFlow(chain, new Float64Array(n).fill(-1), columns)
-  for (let s = 0; s < n; s++) columns[s] += 1
-  const total = b.reduce((sum, x) => sum + x, 0)
-  const centre = (x: Float64Array): void => {
-    const shift = (total - dot(columns, x)) / (n * (1 - gamma))
-    for (let s = 0; s < n; s++) x[s] += shift
+/** V with V = r + γP V: ‖r + γP V − V‖∞ ≤ (1−γ) · tolerance · max(1, ‖V‖∞), or as near as rounding lets it. */
+export const iterateValues = (chain: Chain, gamma: number, reward: Float64Array, tolerance: number): Float64Array => {
+  const { u, v, w } = chain
+  const n = v.length
+  // columns = 1ᵀ(I − γP): the residuals of V sum to Σr − ⟨columns, V⟩
+  u.fill(0)
+  v.fill(-1)
+  chain.flow()
+  const columns = u.map((x) => 1 + x)
+  const total = sum(reward)
+  const centre = (): void => {
+    const shift = (total - dot(columns, v)) / (n * (1 - gamma))
+    for (let s = 0; s < n; s++) v[s] += shift
   }
 
-  const x = new Float64Array(n)
-  centre(x)
-  const sweepsLeft = forecast()
-  let residual = Infinity
-  let target = 0
-  const sweep = (): boolean => {
-    residual = gamma * sweepValues(chain, x, b)
-    const size = maxNorm(x)
-    target = Math.max((1 - gamma) * tolerance * Math.max(1, size), ROUNDING * size)
-    return residual <= target
+  u.set(reward)
+  v.fill(0)
+  w.fill(0)
+  const progress: Progress = { residual: Infinity, target: 0 }
+  const judge = (change: number): boolean => {
+    const size = maxNorm(v)
+    progress.residual = gamma * change
+    progress.target = Math.max((1 - gamma) * tolerance * Math.max(1, size), ROUNDING * size)
+    return progress.residual <= progress.target
   }
-  for (;;) {
-    if (sweep()) return x
-    if (sweepsLeft(residual, target) > PATIENCE) break
-    centre(x)
-  }
-
-  // left preconditioned: y with (I − G) y = G(x) − x, G the sweep
-  const apply = (u: Float64Array, out: Float64Array): void => {
-    out.set(u)
-    sweepValues(chain, out)
-    for (let s = 0; s < n; s++) out[s] = u[s] - out[s]
+  const sweep = (): boolean => judge(chain.sweep('u'))
+  // left preconditioned: y with (I − G) y = G(V) − V, G the sweep; G without reward is a sweep with w = 0
+  const apply = (x: Float64Array, out: Float64Array): void => {
+    v.set(x)
+    chain.sweep('w')
+    for (let s = 0; s < n; s++) out[s] = x[s] - v[s]
   }
   const leap = (): boolean => {
-    const r = x.slice()
-    sweepValues(chain, r, b)
-    for (let s = 0; s < n; s++) r[s] -= x[s]
-    const y = biCgStab(apply, r, (rest) => gamma * maxNorm(rest) <= target / 2, MOST_PRODUCTS)
-    const moved = x.map((value, s) => value + y[s])
-    const after = gamma * sweepValues(chain, moved, b)
-    if (after < residual) {
-      x.set(moved)
-      residual = after
+    const { residual, target } = progress
+    const before = v.slice()
+    chain.sweep('u')
+    const rest = v.slice()
+    for (let s = 0; s < n; s++) rest[s] -= before[s]
+    const y = biCgStab(apply, rest, (x) => gamma * maxNorm(x) <= target / 2, MOST_PRODUCTS)
+    for (let s = 0; s < n; s++) v[s] = before[s] + y[s]
+    if (sweep()) return true
+    if (!(progress.residual < residual)) {
+      v.set(before)
+      progress.residual = residual
     }
-    return residual <= target
+    return false
   }
-  finish(gamma, leap, sweep, () => residual)
-  return x
+  centre()
+  sweepOrLeap(gamma, sweep, centre, leap, progress)
+  return v.slice()
 }
 
 /**
- * x ≥ 0 with x = b + γPᵀ x for b ≥ 0 of mass 1 − γ: ‖b + γPᵀ x − x‖₁ ≤ (1−γ) · tolerance, or as near as rounding lets it.
- * States that b does not lead to stay exactly 0.
+ * d ≥ 0 with d = b + γPᵀ d for b ≥ 0 of mass 1 − γ: ‖b + γPᵀ d − d‖₁ ≤ (1−γ) · tolerance, or as near as rounding lets it.
+ * States that b does not lead to are exactly 0.
  */
 export const iterateOccupancy = (chain: Chain, gamma: number, b: Float64Array, tolerance: number): Float64Array => {
-  const n = b.length
-  const target = Math.max((1 - gamma) * tolerance, ROUNDING)
-  const x = b.map((mass) => mass / (1 - gamma))
-  const r = new Float64Array(n)
+  const { u: r, v: d, w } = chain
+  const n = d.length
+  const progress: Progress = { residual: Infinity, target: Math.max((1 - gamma) * tolerance, ROUNDING) }
   const measure = (): void => {
-    for (let s = 0; s < n; s++) r[s] = b[s] - x[s]
-    addFlow(chain, x, r)
+    for (let s = 0; s < n; s++) r[s] = b[s] - d[s]
+    chain.flow()
+    progress.residual = sumNorm(r)
   }
-  // x ← (1 + c) x with Σr = 0 afterwards
+  // d ← (1 + c) d with Σr = 0 afterwards
   const scale = (): void => {
-    const sum = r.reduce((all, one) => all + one, 0)
-    const c = sum / (1 - gamma - sum)
-    if (!Number.isFinite(c) || Math.abs(c) > 0.5) return
+    const off = sum(r)
+    const c = off / (1 - gamma - off)
+    if (!(Math.abs(c) < 0.5)) return
     for (let s = 0; s < n; s++) {
-      x[s] *= 1 + c
+      d[s] *= 1 + c
       r[s] += c * (r[s] - b[s])
     }
   }
-
-  measure()
-  const sweepsLeft = forecast()
-  let residual = Infinity
   const sweep = (): boolean => {
-    pushOccupancy(chain, r, x)
-    residual = sumNorm(r)
-    return residual <= target
+    chain.push('v')
+    progress.residual = sumNorm(r)
+    return progress.residual <= progress.target
   }
-  // right preconditioned: y with (I − H) y = r, H the push of residuals; pushing y then takes x to the solution
-  const apply = (u: Float64Array, out: Float64Array): void => {
-    out.set(u)
-    pushOccupancy(chain, out)
-    for (let s = 0; s < n; s++) out[s] = u[s] - out[s]
+  // right preconditioned: y with (I − H) y = r, H what a push leaves of a residual; pushing y then takes d to the solution
+  const apply = (x: Float64Array, out: Float64Array): void => {
+    r.set(x)
+    chain.push('w')
+    for (let s = 0; s < n; s++) out[s] = x[s] - r[s]
   }
   const leap = (): boolean => {
-    const y = biCgStab(apply, r, (rest) => sumNorm(rest) <= target / 2, MOST_PRODUCTS)
-    const start = x.slice()
-    pushOccupancy(chain, y, x)
+    const { residual, target } = progress
+    const before = d.slice()
+    const y = biCgStab(apply, r.slice(), (rest) => sumNorm(rest) <= target / 2, MOST_PRODUCTS)
+    r.set(y)
+    chain.push('v')
     measure()
-    const after = sumNorm(r)
-    if (after < residual) {
-      residual = after
-    } else {
-      x.set(start)
+    if (progress.residual <= target) return true
+    if (!(progress.residual < residual)) {
+      d.set(before)
       measure()
     }
-    return residual <= target
+    return false
   }
-  for (;;) {
-    if (sweep()) break
-    if (sweepsLeft(residual, target) > PATIENCE) {
-      finish(gamma, leap, sweep, () => residual)
-      break
-    }
-    scale()
-  }
-  for (let s = 0; s < n; s++) if (x[s] < 0) x[s] = 0
-  return x
+  w.fill(0)
+  for (let s = 0; s < n; s++) d[s] = b[s] / (1 - gamma)
+  measure()
+  sweepOrLeap(gamma, sweep, scale, leap, progress)
+  return d.map((mass) => (mass > 0 ? mass : 0))
 }
 
-/** Leaps as long as each divides the residual by ten; then sweeps until done or until it has stopped falling: rounding is all that is left. */
-const finish = (gamma: number, leap: () => boolean, sweep: () => boolean, residual: () => number): void => {
-  for (let before = Infinity; residual() < before / 10; ) {
-    before = residual()
+interface Progress {
+  residual: number
+  target: number
+}
+
+/**
+ * Sweeps, each corrected, as long as they are fast; then leaps, as long as each divides the residual by ten; then plain sweeps, until
+ * the residual has stopped falling and rounding is all that is left. A step returns true when the target is reached.
+ */
+const sweepOrLeap = (gamma: number, sweep: () => boolean, correct: () => void, leap: () => boolean, progress: Progress): void => {
+  for (const past: number[] = []; forecast(past, progress.target) <= PATIENCE; correct()) {
+    if (sweep()) return
+    past.push(progress.residual)
+  }
+  for (let before = Infinity; progress.residual < before / 10; ) {
+    before = progress.residual
     if (leap()) return
   }
-  for (let before = Infinity; residual() < before; ) {
-    // a sweep divides the error by at least 1/γ
-    before = residual() * gamma ** (SWEEPS_PER_LOOK / 2)
+  for (let before = Infinity; progress.residual < before; ) {
+    // exactly, a sweep divides the error by at least 1/γ
+    before = progress.residual * gamma ** (SWEEPS_PER_LOOK / 2)
     for (let i = 0; i < SWEEPS_PER_LOOK; i++) if (sweep()) return
   }
 }
 
 /** How many more sweeps it will take, judging by the last four; 0 until there are four. */
-const forecast = (): ((residual: number, target: number) => number) => {
-  const past: number[] = []
-  return (residual, target) => {
-    past.push(residual)
-    if (past.length < 5) return 0
-    const perSweep = (residual / past[past.length - 5]) ** (1 / 4)
-    return perSweep < 1 ? Math.log(target / residual) / Math.log(perSweep) : Infinity
-  }
+const forecast = (past: readonly number[], target: number): number => {
+  if (past.length < 5) return 0
+  const residual = past[past.length - 1]
+  const perSweep = (residual / past[past.length - 5]) ** (1 / 4)
+  return perSweep < 1 ? Math.log(target / residual) / Math.log(perSweep) : Infinity
+}
+
+const sum = (x: Float64Array): number => {
+  let total = 0
+  for (let i = 0; i < x.length; i++) total += x[i]
+  return total
 }
