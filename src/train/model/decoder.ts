@@ -3,7 +3,6 @@
  * residual stream, final norm, head. The same code is the small model trained from scratch and the Hugging Face families.
  */
 import { tf } from '../backend.js'
-import { matmul2d } from '../ops.js'
 import type { DecoderConfig } from './config.js'
 import { attention, gelu, lookUp, rmsNorm, rotate, swiglu, type Rotation } from './functions.js'
 
@@ -27,9 +26,10 @@ const trunk = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, positi
   const [B, T] = ids.shape
   const { heads: H, kvHeads: K, headDim, layers } = config
   const linear = (x: Stream, name: string): Stream => {
-    const y = matmul2d(x, weights[name] as tf.Tensor2D)
-    const bias = weights[`${name}.bias`]
-    return bias ? tf.add(y, bias) : y
+    let y = tf.matMul(x, weights[name] as tf.Tensor2D) as Stream
+    const { [`${name}.bias`]: bias, [`${name}.loraA`]: a, [`${name}.loraB`]: b } = weights
+    if (bias) y = tf.add(y, bias)
+    return a ? tf.add(y, tf.matMul(tf.matMul(x, a as tf.Tensor2D, false, true), b as tf.Tensor2D, false, true)) : y
   }
   const normed = (x: Stream, name: string): Stream => norm(config, weights, x, name)
 

@@ -1,15 +1,31 @@
 import { tf } from '../backend.js'
-import type { Policy, SampledMessage } from '../policy.js'
+import type { ParameterSlot, Policy, SampledMessage } from '../policy.js'
 import type { DecoderConfig } from './config.js'
-import { logits, prefill, step, type Read } from './decoder.js'
+import { logits, prefill, step, type Read, type Weights } from './decoder.js'
 import { markedLogProbs } from './functions.js'
-import { decoderLayout, named } from './layout.js'
+import { decoderLayout, loraLayout, named, type LoraConfig } from './layout.js'
+import { adapterWeights } from './lora.js'
 
 /** A decoder whose every parameter is trained: θ holds them all. */
 export const decoderPolicy = (config: DecoderConfig): Policy => {
   const layout = decoderLayout(config)
-  const logDistributions: Policy['logDistributions'] = (theta, batch) => tf.tidy(() =>
-    tf.logSoftmax(logits(config, named(theta, layout), batch.ids, batch.places)))
+  return policyOf(config, layout, {}, (theta) => named(theta, layout))
+}
+
+/**
+ * A frozen decoder under a trained LoRA adapter: θ holds the adapter alone. Several policies may share one base.
+ *
+ * @param base the decoder's weights by name; they stay the caller's
+ */
+export const adapterPolicy = (config: DecoderConfig, base: Weights, lora: LoraConfig): Policy => {
+  const layout = loraLayout(config, lora)
+  return policyOf(config, layout, base, (theta) => adapterWeights(config, lora, named(theta, layout)))
+}
+
+/** @param frozen the weights that are not trained @param trained those that θ gives */
+const policyOf = (config: DecoderConfig, layout: readonly ParameterSlot[], frozen: Weights, trained: (theta: tf.Tensor1D) => Weights): Policy => {
+  const logDistributions: Policy['logDistributions'] = (theta, batch) =>
+    tf.tidy(() => tf.logSoftmax(logits(config, { ...frozen, ...trained(theta) }, batch.ids, batch.places)))
   return {
     layout,
     vocabulary: config.vocabulary,
@@ -17,7 +33,8 @@ export const decoderPolicy = (config: DecoderConfig): Policy => {
     logProbs: (theta, batch) => tf.tidy(() => markedLogProbs(logDistributions(theta, batch), batch.picks)),
     sample: async (theta, prompts, { maxTokens, temperature, endToken, random }) => {
       if (prompts.length === 0 || maxTokens === 0) return prompts.map(() => ({ tokens: [], logProbs: [], samplingLogProbs: [] }))
-      const weights = tf.tidy(() => named(theta, layout))
+      const own = tf.tidy(() => trained(theta))
+      const weights = { ...frozen, ...own }
       const messages = prompts.map(() => ({ tokens: [] as number[], logProbs: [] as number[], samplingLogProbs: [] as number[] }))
       const { unique, row } = distinct(prompts)
       const longest = Math.max(...unique.map((prompt) => prompt.length))
@@ -50,7 +67,7 @@ export const decoderPolicy = (config: DecoderConfig): Policy => {
         next = grown.logits
         cache = grown.cache
       }
-      tf.dispose([cache, weights])
+      tf.dispose([cache, own])
       return messages satisfies SampledMessage[]
     },
   }

@@ -3,55 +3,106 @@ import type { Random } from '../../util/random.js'
 import type { ParameterSlot, Policy } from '../policy.js'
 import type { DecoderConfig } from './config.js'
 
-/**
- * The parameters of a decoder, in the order in which θ holds them. Matrices are [in, out], and those that read the same
- * input are one matrix, so a forward pass multiplies once: qkv = [q | k | v], gateUp = [gate | up]. Embedding and head are [V, d].
- */
-export const decoderLayout = (config: DecoderConfig): ParameterSlot[] => {
-  const { vocabulary: V, hidden: d, layers, heads: H, kvHeads: K, headDim, intermediate: f } = config
-  const slots: ParameterSlot[] = []
-  let offset = 0
-  const add = (name: string, shape: number[], mean: number, deviation: number) => {
-    slots.push({ name, shape, offset, initial: { mean, deviation } })
-    offset += shape.reduce((a, b) => a * b, 1)
-  }
-  // Each output of a product has the variance of its inputs: with GPT-2's fixed 0.02 a model of width 64 learns several times slower.
-  const matrix = (name: string, rows: number, columns: number, deviation = rows ** -0.5) => add(name, [rows, columns], 0, deviation)
-  const bias = (name: string, width: number, when: boolean) => when && add(`${name}.bias`, [width], 0, 0)
-  const norm = (name: string, width: number) => {
-    add(name, [width], 1, 0)
-    bias(name, width, config.norm === 'layer')
-  }
-  // Two matrices per layer write into the residual stream: the sum of all keeps the variance of one.
-  const residual = (rows: number): number => (2 * layers * rows) ** -0.5
+/** A linear layer of a block: one matrix for all outputs that read the same input, side by side. */
+export interface Linear {
+  readonly name: string
+  readonly input: number
+  readonly outputs: Readonly<Record<string, number>>
+  readonly bias: boolean
+  /** Writes into the residual stream. */
+  readonly residual: boolean
+}
 
-  matrix('embedding', V, d, d ** -0.5)
-  if (config.positions === 'learned') matrix('positions', config.maxPositions, d, d ** -0.5)
-  for (let l = 0; l < layers; l++) {
-    const at = `blocks.${l}`
-    norm(`${at}.attention.norm`, d)
-    matrix(`${at}.attention.qkv`, d, (H + 2 * K) * headDim)
-    bias(`${at}.attention.qkv`, (H + 2 * K) * headDim, config.qkvBias)
-    if (config.qkNorm) {
-      add(`${at}.attention.queryNorm`, [headDim], 1, 0)
-      add(`${at}.attention.keyNorm`, [headDim], 1, 0)
-    }
-    matrix(`${at}.attention.out`, H * headDim, d, residual(H * headDim))
-    bias(`${at}.attention.out`, d, config.outBias)
-    norm(`${at}.mlp.norm`, d)
-    const up = config.mlp === 'swiglu' ? 2 * f : f
-    matrix(`${at}.mlp.up`, d, up)
-    bias(`${at}.mlp.up`, up, config.mlpBias)
-    matrix(`${at}.mlp.down`, f, d, residual(f))
-    bias(`${at}.mlp.down`, d, config.mlpBias)
+/** What a LoRA adapter can act on: the outputs of the linear layers. */
+export const projections = ['query', 'key', 'value', 'out', 'gate', 'up', 'down'] as const
+export type Projection = (typeof projections)[number]
+
+/** The linear layers of a block, in order: qkv = [query | key | value], out; up = [gate | up], down. */
+export const linears = (config: DecoderConfig): Linear[] => {
+  const { hidden: d, heads: H, kvHeads: K, headDim, intermediate: f, qkvBias, outBias, mlpBias } = config
+  return [
+    { name: 'attention.qkv', input: d, outputs: { query: H * headDim, key: K * headDim, value: K * headDim }, bias: qkvBias, residual: false },
+    { name: 'attention.out', input: H * headDim, outputs: { out: d }, bias: outBias, residual: true },
+    { name: 'mlp.up', input: d, outputs: config.mlp === 'swiglu' ? { gate: f, up: f } : { up: f }, bias: mlpBias, residual: false },
+    { name: 'mlp.down', input: f, outputs: { down: d }, bias: mlpBias, residual: true },
+  ]
+}
+
+/** Columns of a linear layer's matrix. */
+export const width = ({ outputs }: Linear): number => Object.values(outputs).reduce((a, b) => a + b, 0)
+
+/** Slots one after the other, each where the one before it ends. */
+const packed = (slots: readonly Omit<ParameterSlot, 'offset'>[]): ParameterSlot[] => {
+  let offset = 0
+  return slots.map((slot) => {
+    const placed = { ...slot, offset }
+    offset += slotSize(slot)
+    return placed
+  })
+}
+
+const normal = (name: string, shape: number[], deviation: number) => ({ name, shape, initial: { mean: 0, deviation } })
+const constant = (name: string, size: number, mean: number) => ({ name, shape: [size], initial: { mean, deviation: 0 } })
+
+/** The parameters of a decoder, in the order in which θ holds them. Matrices are [in, out]; embedding and head are [V, d]. */
+export const decoderLayout = (config: DecoderConfig): ParameterSlot[] => {
+  const { vocabulary: V, hidden: d, layers, headDim } = config
+  const norm = (name: string) => [constant(name, d, 1), ...(config.norm === 'layer' ? [constant(`${name}.bias`, d, 0)] : [])]
+  // Two matrices per layer write into the residual stream: the sum of all keeps the variance of one.
+  const linear = (at: string, layer: Linear) => [
+    normal(`${at}.${layer.name}`, [layer.input, width(layer)], layer.residual ? DEVIATION / Math.sqrt(2 * layers) : DEVIATION),
+    ...(layer.bias ? [constant(`${at}.${layer.name}.bias`, width(layer), 0)] : []),
+  ]
+  const block = (at: string) => {
+    const [qkv, out, up, down] = linears(config)
+    return [
+      ...norm(`${at}.attention.norm`),
+      ...linear(at, qkv),
+      ...(config.qkNorm ? [constant(`${at}.attention.queryNorm`, headDim, 1), constant(`${at}.attention.keyNorm`, headDim, 1)] : []),
+      ...linear(at, out),
+      ...norm(`${at}.mlp.norm`),
+      ...linear(at, up),
+      ...linear(at, down),
+    ]
   }
-  norm('norm', d)
-  if (!config.tied) matrix('head', V, d, d ** -0.5)
-  return slots
+  return packed([
+    normal('embedding', [V, d], DEVIATION),
+    ...(config.positions === 'learned' ? [normal('positions', [config.maxPositions, d], DEVIATION)] : []),
+    ...Array.from({ length: layers }, (_, l) => block(`blocks.${l}`)).flat(),
+    ...norm('norm'),
+    ...(config.tied ? [] : [normal('head', [V, d], DEVIATION)]),
+  ])
+}
+
+/** Standard deviation of initial weights, as in GPT-2. */
+const DEVIATION = 0.02
+
+/** A LoRA adapter: y = x W + (α/r) (x Aᵀ) Bᵀ on each target. */
+export interface LoraConfig {
+  readonly rank: number
+  readonly alpha: number
+  readonly targets: readonly Projection[]
+}
+
+/**
+ * The parameters of an adapter on a decoder: per linear layer with targets, A of all its targets stacked [targets · r, in], and B of each [out, r].
+ * B starts at 0, so a fresh adapter changes nothing.
+ */
+export const loraLayout = (config: DecoderConfig, { rank, targets }: LoraConfig): ParameterSlot[] => {
+  const block = (at: string) =>
+    linears(config).flatMap(({ name, input, outputs }) => {
+      const hit = Object.keys(outputs).filter((output) => targets.includes(output as Projection))
+      if (hit.length === 0) return []
+      return [
+        normal(`${at}.${name}.loraA`, [hit.length * rank, input], 1 / Math.sqrt(3 * input)),
+        ...hit.map((output) => normal(`${at}.${name}.loraB.${output}`, [outputs[output], rank], 0)),
+      ]
+    })
+  return packed(Array.from({ length: config.layers }, (_, l) => block(`blocks.${l}`)).flat())
 }
 
 /** Elements of one parameter. */
-export const slotSize = (slot: ParameterSlot): number => slot.shape.reduce((a, b) => a * b, 1)
+export const slotSize = (slot: Pick<ParameterSlot, 'shape'>): number => slot.shape.reduce((a, b) => a * b, 1)
 
 /** Length of θ. */
 export const layoutSize = (layout: readonly ParameterSlot[]): number => {

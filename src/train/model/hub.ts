@@ -1,0 +1,245 @@
+/**
+ * Checkpoints in the Hugging Face layout (config.json, safetensors in one file or shards, peft adapters) for the families that the decoder covers:
+ * Llama, Qwen2, Qwen3. Their matrices are [out, in] and one per projection; ours are [in, out] and side by side (layout.ts).
+ */
+import { existsSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { z } from 'zod'
+import { InputError } from '../../util/errors.js'
+import { readJson } from '../../util/files.js'
+import { show, validate } from '../../util/validate.js'
+import type { ParameterSlot } from '../policy.js'
+import { decoderSchema, type DecoderConfig } from './config.js'
+import { decoderLayout, linears, loraLayout, projections, slotSize, type LoraConfig, type Projection } from './layout.js'
+import { openSafetensors, type NamedArray, type StoredTensor } from './safetensors.js'
+
+/** Both generations of keys: transformers 4 writes rope_theta and rope_scaling, 5 writes rope_parameters. */
+const hubSchema = z.object({
+  model_type: z.enum(['llama', 'qwen2', 'qwen3']),
+  vocab_size: z.int(),
+  hidden_size: z.int(),
+  intermediate_size: z.int(),
+  num_hidden_layers: z.int(),
+  num_attention_heads: z.int(),
+  num_key_value_heads: z.int().optional(),
+  head_dim: z.int().nullish(),
+  hidden_act: z.literal('silu').default('silu'),
+  max_position_embeddings: z.int(),
+  rms_norm_eps: z.number(),
+  rope_theta: z.number().optional(),
+  rope_scaling: z.object({ rope_type: z.string().optional(), type: z.string().optional() }).nullish(),
+  rope_parameters: z.object({ rope_type: z.string().default('default'), rope_theta: z.number().optional() }).optional(),
+  attention_bias: z.boolean().default(false),
+  mlp_bias: z.boolean().default(false),
+  tie_word_embeddings: z.boolean().default(false),
+  use_sliding_window: z.boolean().default(false),
+})
+
+/** The decoder that a folder's config.json describes. @throws InputError naming file and field, also for what the decoder does not do (scaled rotary positions, sliding windows) */
+export const readHubConfig = (folder: string): DecoderConfig => {
+  const file = join(folder, 'config.json')
+  const hub = validate(hubSchema, readJson(file), file)
+  const scaling = hub.rope_parameters?.rope_type ?? hub.rope_scaling?.rope_type ?? hub.rope_scaling?.type ?? 'default'
+  if (scaling !== 'default') throw new InputError(`${file}: rope_scaling: holds ${show(scaling)}; only unscaled rotary positions ("default") are supported`)
+  if (hub.use_sliding_window) throw new InputError(`${file}: use_sliding_window: holds true; only full attention is supported`)
+  return validate(decoderSchema, {
+    vocabulary: hub.vocab_size,
+    hidden: hub.hidden_size,
+    layers: hub.num_hidden_layers,
+    heads: hub.num_attention_heads,
+    kvHeads: hub.num_key_value_heads,
+    headDim: hub.head_dim ?? undefined,
+    intermediate: hub.intermediate_size,
+    maxPositions: hub.max_position_embeddings,
+    normEpsilon: hub.rms_norm_eps,
+    ropeTheta: hub.rope_parameters?.rope_theta ?? hub.rope_theta ?? 10_000,
+    qkNorm: hub.model_type === 'qwen3',
+    qkvBias: hub.model_type === 'qwen2' || hub.attention_bias,
+    outBias: hub.model_type !== 'qwen2' && hub.attention_bias,
+    mlpBias: hub.mlp_bias,
+    tied: hub.tie_word_embeddings,
+  }, file)
+}
+
+/** Where a tensor of a hub file lies in one of our slots. */
+export interface Correspondence {
+  /** Its name in the file, and shape there. */
+  readonly hub: string
+  readonly shape: readonly number[]
+  readonly slot: string
+  /** For a matrix stored [out, in] whose slot is [in, all outs]: its first column there. For a bias: its first element. Else 0. */
+  readonly column: number
+  readonly transposed: boolean
+}
+
+const modules: Record<Projection, string> = {
+  query: 'self_attn.q_proj',
+  key: 'self_attn.k_proj',
+  value: 'self_attn.v_proj',
+  out: 'self_attn.o_proj',
+  gate: 'mlp.gate_proj',
+  up: 'mlp.up_proj',
+  down: 'mlp.down_proj',
+}
+
+/** Every tensor of a decoder's hub checkpoint. */
+export const hubTensors = (config: DecoderConfig): Correspondence[] => {
+  const { vocabulary: V, hidden: d, headDim } = config
+  const plain = (hub: string, slot: string, shape: number[]) => ({ hub, slot, shape, column: 0, transposed: false })
+  const block = (l: number): Correspondence[] => {
+    const [hub, slot] = [`model.layers.${l}`, `blocks.${l}`]
+    return [
+      plain(`${hub}.input_layernorm.weight`, `${slot}.attention.norm`, [d]),
+      plain(`${hub}.post_attention_layernorm.weight`, `${slot}.mlp.norm`, [d]),
+      ...(config.qkNorm
+        ? [plain(`${hub}.self_attn.q_norm.weight`, `${slot}.attention.queryNorm`, [headDim]), plain(`${hub}.self_attn.k_norm.weight`, `${slot}.attention.keyNorm`, [headDim])]
+        : []),
+      ...linears(config).flatMap(({ name, input, outputs, bias }) => {
+        let column = 0
+        return Object.entries(outputs).flatMap(([output, rows]) => {
+          const at = `${hub}.${modules[output as Projection]}`
+          const first = column
+          column += rows
+          return [
+            { hub: `${at}.weight`, shape: [rows, input], slot: `${slot}.${name}`, column: first, transposed: true },
+            ...(bias ? [{ hub: `${at}.bias`, shape: [rows], slot: `${slot}.${name}.bias`, column: first, transposed: false }] : []),
+          ]
+        })
+      }),
+    ]
+  }
+  return [
+    plain('model.embed_tokens.weight', 'embedding', [V, d]),
+    plain('model.norm.weight', 'norm', [d]),
+    ...(config.tied ? [] : [plain('lm_head.weight', 'head', [V, d])]),
+    ...Array.from({ length: config.layers }, (_, l) => block(l)).flat(),
+  ]
+}
+
+/** Every tensor of a peft adapter on that decoder. */
+export const hubAdapterTensors = (config: DecoderConfig, lora: LoraConfig): Correspondence[] =>
+  Array.from({ length: config.layers }, (_, l) =>
+    linears(config).flatMap(({ name, input, outputs }) => {
+      const at = `blocks.${l}.${name}`
+      return Object.keys(outputs)
+        .filter((output) => lora.targets.includes(output as Projection))
+        .flatMap((output, i) => {
+          const hub = `base_model.model.model.layers.${l}.${modules[output as Projection]}`
+          return [
+            { hub: `${hub}.lora_A.weight`, shape: [lora.rank, input], slot: `${at}.loraA`, column: i * lora.rank * input, transposed: false },
+            { hub: `${hub}.lora_B.weight`, shape: [outputs[output], lora.rank], slot: `${at}.loraB.${output}`, column: 0, transposed: false },
+          ]
+        })
+    })).flat()
+
+/** Copy between a hub tensor and its place in a slot's values. */
+const move = (part: Correspondence, slot: ParameterSlot, visit: (hubIndex: number, slotIndex: number) => void): void => {
+  if (!part.transposed) {
+    const size = slotSize(part)
+    for (let i = 0; i < size; i++) visit(i, part.column + i)
+    return
+  }
+  const [rows, input] = part.shape
+  const columns = slot.shape[1]
+  for (let o = 0; o < rows; o++) for (let i = 0; i < input; i++) visit(o * input + i, i * columns + part.column + o)
+}
+
+/** The hub's tensor out of values laid out by `layout` (parameters, or a gradient in them). */
+export const toHub = (part: Correspondence, layout: readonly ParameterSlot[], values: Float32Array): NamedArray => {
+  const slot = layout.find(({ name }) => name === part.slot)
+  if (!slot) throw new RangeError(`no slot ${part.slot}`)
+  const data = new Float32Array(slotSize(part))
+  move(part, slot, (hub, own) => (data[hub] = values[slot.offset + own]))
+  return { name: part.hub, shape: part.shape, data }
+}
+
+/** A folder's weights, slot by slot in the order of the decoder's layout: one slot is in memory at a time. @throws InputError naming the tensor that is missing, has another shape or cannot be read */
+export const readHubWeights = (folder: string, config: DecoderConfig): Generator<NamedArray> =>
+  slotsOf(decoderLayout(config), hubTensors(config), storedTensors(folder))
+
+const adapterSchema = z.object({
+  peft_type: z.literal('LORA'),
+  r: z.int().min(1).max(65536),
+  lora_alpha: z.number().positive(),
+  target_modules: z.array(z.enum(projections.map((p) => modules[p].split('.')[1]))).min(1),
+  bias: z.literal('none').default('none'),
+  use_dora: z.literal(false).default(false),
+  use_rslora: z.boolean().default(false),
+  fan_in_fan_out: z.literal(false).default(false),
+  rank_pattern: z.record(z.string(), z.number()).default({}),
+  alpha_pattern: z.record(z.string(), z.number()).default({}),
+  modules_to_save: z.null().default(null),
+})
+
+/** What an adapter folder's adapter_config.json describes. @throws InputError naming file and field */
+export const readHubAdapterConfig = (folder: string): LoraConfig => {
+  const file = join(folder, 'adapter_config.json')
+  const hub = validate(adapterSchema, readJson(file), file)
+  for (const field of ['rank_pattern', 'alpha_pattern'] as const) {
+    if (Object.keys(hub[field]).length) throw new InputError(`${file}: ${field}: holds ${show(hub[field])}; one rank and alpha for all targets are supported ({})`)
+  }
+  const targets = projections.filter((p) => hub.target_modules.includes(modules[p].split('.')[1]))
+  // peft scales by α/r, and with rslora by α/√r.
+  return { rank: hub.r, alpha: hub.use_rslora ? hub.lora_alpha * Math.sqrt(hub.r) : hub.lora_alpha, targets }
+}
+
+/** An adapter folder's weights, slot by slot in the order of the adapter's layout. @throws InputError as `readHubWeights` */
+export const readHubAdapter = (folder: string, config: DecoderConfig, lora: LoraConfig): Generator<NamedArray> => {
+  const file = join(folder, 'adapter_model.safetensors')
+  const { tensors } = openSafetensors(file)
+  return slotsOf(loraLayout(config, lora), hubAdapterTensors(config, lora), new Map([...tensors].map(([name, tensor]) => [name, { file, tensor }])))
+}
+
+interface Located {
+  readonly file: string
+  readonly tensor: StoredTensor
+}
+
+function* slotsOf(layout: readonly ParameterSlot[], parts: readonly Correspondence[], stored: ReadonlyMap<string, Located>): Generator<NamedArray> {
+  const bySlot = groupBySlot(parts)
+  for (const slot of layout) {
+    // What is stored was checked against the file's size, so checking shapes first bounds the allocation.
+    const found = (bySlot.get(slot.name) ?? []).map((part) => ({ part, tensor: find(part, stored) }))
+    const data = new Float32Array(slotSize(slot))
+    for (const { part, tensor } of found) {
+      const values = tensor.read()
+      move(part, slot, (hub, own) => (data[own] = values[hub]))
+    }
+    yield { name: slot.name, shape: slot.shape, data }
+  }
+}
+
+const find = ({ hub, shape }: Correspondence, stored: ReadonlyMap<string, Located>): StoredTensor => {
+  const found = stored.get(hub)
+  if (!found) {
+    const files = new Set([...stored.values()].map(({ file }) => file))
+    throw new InputError(`${[...files].join(', ')}: tensor ${show(hub)}: missing; shape [${shape}] is needed`)
+  }
+  if (found.tensor.shape.join() !== shape.join()) throw new InputError(`${found.file}: tensor ${show(hub)}: has shape [${found.tensor.shape}]; [${shape}] is needed`)
+  return found.tensor
+}
+
+const groupBySlot = (parts: readonly Correspondence[]): Map<string, Correspondence[]> => {
+  const groups = new Map<string, Correspondence[]>()
+  for (const part of parts) groups.set(part.slot, [...(groups.get(part.slot) ?? []), part])
+  return groups
+}
+
+/** All tensors of a folder's weights: model.safetensors, or the shards that model.safetensors.index.json names. */
+const storedTensors = (folder: string): Map<string, Located> => {
+  const index = join(folder, 'model.safetensors.index.json')
+  if (!existsSync(index)) return located(join(folder, 'model.safetensors'))
+  const { weight_map } = validate(z.object({ weight_map: z.record(z.string(), z.string()) }), readJson(index), index)
+  const shards = new Map<string, Map<string, Located>>()
+  const tensors = new Map<string, Located>()
+  for (const [name, shard] of Object.entries(weight_map)) {
+    if (basename(shard) !== shard || shard === '..' || shard === '.') throw new InputError(`${index}: weight_map: ${show(name)} is in ${show(shard)}; a file name in the same folder is needed`)
+    if (!shards.has(shard)) shards.set(shard, located(join(folder, shard)))
+    const found = shards.get(shard)!.get(name)
+    if (!found) throw new InputError(`${join(folder, shard)}: tensor ${show(name)}: missing, though ${index} says it is there`)
+    tensors.set(name, found)
+  }
+  return tensors
+}
+
+const located = (file: string): Map<string, Located> => new Map([...openSafetensors(file).tensors].map(([name, tensor]) => [name, { file, tensor }]))

@@ -1,0 +1,171 @@
+/**
+ * The safetensors format: an 8-byte little-endian header length, a JSON header naming each tensor's dtype, shape and
+ * place, then the bytes. Files are untrusted: everything is checked against the file's size before anything is allocated.
+ */
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { z } from 'zod'
+import { InputError, messageOf } from '../../util/errors.js'
+import { writeAtomic } from '../../util/files.js'
+import { show } from '../../util/validate.js'
+
+/** Largest header, in bytes, as in the reference implementation. */
+const MAX_HEADER = 100_000_000
+
+/** Bytes per element. */
+const widths: Record<string, number> = { F64: 8, F32: 4, F16: 2, BF16: 2, I64: 8, U64: 8, I32: 4, U32: 4, I16: 2, U16: 2, I8: 1, U8: 1, BOOL: 1 }
+
+const entrySchema = z.object({
+  dtype: z.string(),
+  shape: z.array(z.int().min(0)).max(16),
+  data_offsets: z.tuple([z.int().min(0), z.int().min(0)]),
+})
+
+/** One tensor of a file, not read yet. */
+export interface StoredTensor {
+  readonly dtype: string
+  readonly shape: readonly number[]
+  /** Reads it as float32 (exact for F32, F16 and BF16). @throws InputError for another dtype, or when the file got shorter meanwhile */
+  read(): Float32Array
+}
+
+export interface SafetensorsFile {
+  readonly tensors: ReadonlyMap<string, StoredTensor>
+  readonly metadata: Readonly<Record<string, string>>
+}
+
+/**
+ * Read and check a file's header.
+ *
+ * @throws InputError naming the file and the tensor: no such file, header longer than the file or than 100 MB, no JSON, unknown dtype, a shape that
+ *   does not match its bytes, bytes outside the file, or tensors that overlap or leave gaps
+ */
+export const openSafetensors = (file: string): SafetensorsFile => {
+  const { header, start, size } = readHeader(file)
+  const tensors = new Map<string, StoredTensor>()
+  const spans: { name: string; from: number; to: number }[] = []
+  let metadata: Record<string, string> = {}
+  for (const [name, value] of Object.entries(header)) {
+    if (name === '__metadata__') {
+      const parsed = z.record(z.string(), z.string()).safeParse(value)
+      if (!parsed.success) throw new InputError(`${file}: __metadata__: holds ${show(value)}; expected an object of strings`)
+      metadata = parsed.data
+      continue
+    }
+    const where = `${file}: tensor ${show(name)}`
+    const parsed = entrySchema.safeParse(value)
+    if (!parsed.success) throw new InputError(`${where}: ${parsed.error.issues[0].path.join('.')}: ${parsed.error.issues[0].message}`)
+    const { dtype, shape, data_offsets: [from, to] } = parsed.data
+    const width = Object.hasOwn(widths, dtype) ? widths[dtype] : undefined
+    if (width === undefined) throw new InputError(`${where}: dtype: holds ${show(dtype)}; one of ${Object.keys(widths).join(', ')}`)
+    const bytes = shape.reduce((a, b) => a * b, width)
+    if (to - from !== bytes) throw new InputError(`${where}: data_offsets: hold ${to - from} bytes; ${dtype} of shape [${shape}] has ${bytes}`)
+    if (to > size - start) throw new InputError(`${where}: data_offsets: end at byte ${to} of ${size - start}; the file is truncated or its header wrong`)
+    spans.push({ name, from, to })
+    tensors.set(name, { dtype, shape, read: () => toFloat32(readBytes(file, start + from, bytes, where), dtype, where) })
+  }
+  checkSpans(file, spans, size - start)
+  return { tensors, metadata }
+}
+
+const readHeader = (file: string): { header: object; start: number; size: number } => {
+  const size = withFile(file, (descriptor) => fstatSync(descriptor).size)
+  if (size < 8) throw new InputError(`${file}: ${size} bytes; a safetensors file has at least 8`)
+  const length = readBytes(file, 0, 8, file).readBigUInt64LE()
+  if (length > BigInt(MAX_HEADER) || length > BigInt(size - 8)) {
+    throw new InputError(`${file}: says its header has ${length} bytes, with ${size - 8} left in the file and ${MAX_HEADER} allowed; truncated, or not a safetensors file`)
+  }
+  const start = 8 + Number(length)
+  let header: unknown
+  try {
+    header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(readBytes(file, 8, Number(length), file)))
+  } catch (error) {
+    if (error instanceof InputError) throw error
+    throw new InputError(`${file}: header: is not valid JSON: ${messageOf(error)}`)
+  }
+  if (typeof header !== 'object' || header === null || Array.isArray(header)) throw new InputError(`${file}: header: holds ${show(header)}; expected an object`)
+  return { header, start, size }
+}
+
+/** The tensors must fill the data without overlap or gap: no byte is read twice, none is hidden. */
+const checkSpans = (file: string, spans: { name: string; from: number; to: number }[], size: number): void => {
+  spans.sort((a, b) => a.from - b.from || a.to - b.to)
+  let end = 0
+  for (const { name, from, to } of spans) {
+    if (from !== end) throw new InputError(`${file}: tensor ${show(name)}: starts at byte ${from}, ${from < end ? 'inside the tensor before it, which ends' : 'with a gap after the tensor before it, which ends'} at ${end}`)
+    end = to
+  }
+  if (end !== size) throw new InputError(`${file}: ${size - end} bytes after its last tensor`)
+}
+
+const withFile = <T>(file: string, f: (descriptor: number) => T): T => {
+  let descriptor: number
+  try {
+    descriptor = openSync(file, 'r')
+  } catch (error) {
+    throw new InputError((error as NodeJS.ErrnoException).code === 'ENOENT' ? `${file}: no such file` : `${file}: cannot be read: ${messageOf(error)}`)
+  }
+  try {
+    return f(descriptor)
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+const readBytes = (file: string, position: number, length: number, where: string): Buffer =>
+  withFile(file, (descriptor) => {
+    const bytes = Buffer.alloc(length)
+    for (let at = 0; at < length; ) {
+      const read = readSync(descriptor, bytes, at, Math.min(length - at, 2 ** 30), position + at)
+      if (read === 0) throw new InputError(`${where}: the file ends after ${at} of ${length} bytes`)
+      at += read
+    }
+    return bytes
+  })
+
+const toFloat32 = (bytes: Buffer, dtype: string, where: string): Float32Array => {
+  if (dtype === 'F32') return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4)
+  if (dtype !== 'BF16' && dtype !== 'F16') throw new InputError(`${where}: dtype: holds ${dtype}; F32, F16 or BF16 can be read as weights`)
+  const halves = new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.length / 2)
+  if (dtype === 'F16') return Float32Array.from(halves, fromHalf)
+  const floats = new Float32Array(halves.length)
+  const bits = new Uint32Array(floats.buffer)
+  for (let i = 0; i < halves.length; i++) bits[i] = halves[i] << 16
+  return floats
+}
+
+const fromHalf = (bits: number): number => {
+  const sign = bits & 0x8000 ? -1 : 1
+  const exponent = (bits >> 10) & 31
+  const fraction = bits & 1023
+  if (exponent === 0) return sign * fraction * 2 ** -24
+  if (exponent === 31) return fraction ? NaN : sign * Infinity
+  return sign * (1024 + fraction) * 2 ** (exponent - 25)
+}
+
+/** A tensor to be stored as F32. */
+export interface NamedArray {
+  readonly name: string
+  readonly shape: readonly number[]
+  readonly data: Float32Array
+}
+
+/** Write float32 tensors, atomically. The data start at a multiple of 8 bytes. @throws InputError when the file cannot be written */
+export const writeSafetensors = (file: string, tensors: readonly NamedArray[], metadata: Readonly<Record<string, string>> = {}): void => {
+  let end = 0
+  const entries = tensors.map(({ name, shape, data }) => {
+    if (data.length !== shape.reduce((a, b) => a * b, 1)) throw new RangeError(`tensor ${name}: ${data.length} elements for shape [${shape}]`)
+    return [name, { dtype: 'F32', shape, data_offsets: [end, (end += data.byteLength)] }] as const
+  })
+  const json = JSON.stringify(Object.fromEntries([...(Object.keys(metadata).length ? [['__metadata__', metadata] as const] : []), ...entries]))
+  const header = Buffer.from(json)
+  const padded = Math.ceil(header.length / 8) * 8
+  const content = Buffer.alloc(8 + padded + end, ' ')
+  content.writeBigUInt64LE(BigInt(padded))
+  header.copy(content, 8)
+  let at = 8 + padded
+  for (const { data } of tensors) {
+    content.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength), at)
+    at += data.byteLength
+  }
+  writeAtomic(file, content)
+}
