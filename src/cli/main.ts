@@ -6,6 +6,8 @@ import { addVerify } from './verify.js'
 import { addDoctor } from './doctor.js'
 import { addKernel } from './kernel.js'
 import { addScaling } from './scaling.js'
+import { addScore } from './score.js'
+import { addWorstCase } from './worstCase.js'
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
 
@@ -21,6 +23,8 @@ addVerify(program)
 addDoctor(program)
 addKernel(program)
 addScaling(program)
+addScore(program)
+addWorstCase(program)
 
 /** Exit codes: 0 done, 1 a check failed, 2 the input was wrong. */
 const run = async (): Promise<void> => {
