@@ -2,6 +2,7 @@
  * Kernels of ours in place of an engine's own, where those are missing or slow. backend.ts registers them when it starts an engine.
  *
  *   BatchMatMul         tensorflow: two matrices go to MatMul. wasm: transposed and batched products are ten times slower than a plain one
+ *   SplitV, GatherV2    wasm: element by element, where blocks can be copied
  *   UnsortedSegmentSum  (the gradient of a gather) missing on wasm; on cpu one pass over all rows per segment
  */
 import * as tf from '@tensorflow/tfjs'
@@ -25,7 +26,7 @@ interface Native extends tf.KernelBackend {
   executeSingleOutput(name: string, attributes: readonly object[], inputs: readonly tf.TensorInfo[]): tf.TensorInfo
 }
 
-/** BatchMatMul, which tfjs-node uses for two matrices too, hands even a small product from thread to thread (70 µs where MatMul takes 10). */
+/** BatchMatMul, which tfjs-node uses for two matrices too, hands a small product from thread to thread (70 µs where MatMul takes 10). */
 const nativeMatMul: tf.KernelConfig = {
   kernelName: 'BatchMatMul',
   backendName: 'tensorflow',
@@ -48,6 +49,7 @@ const nativeMatMul: tf.KernelConfig = {
 /** What is used of tfjs's BackendWasm: tensors are stretches of one heap. */
 interface Wasm extends tf.KernelBackend {
   readonly wasm: {
+    readonly HEAPU8: Uint8Array
     cwrap(name: string, result: null, parameters: readonly string[]): (...args: unknown[]) => void
     readonly tfjs: { disposeData(id: number): void }
   }
@@ -57,8 +59,11 @@ interface Wasm extends tf.KernelBackend {
   disposeData(id: object): boolean
 }
 
-/** Multiplications in one product of matrices from which XNNPACK's set-up (some microseconds) is worth it. */
-const WORTH_XNNPACK = 8192
+/** Setting up XNNPACK costs about 5 µs and a pass over the right matrix: worth it from this many multiplications, and rows on the left. */
+const WORTH_XNNPACK = { multiplications: 8192, rows: 16 }
+
+/** An operand in the wasm module's own terms: id, shape, rank. */
+const operand = ['number', 'array', 'number']
 
 /**
  * tfjs multiplies with XNNPACK only where neither operand is transposed and there is one matrix each. So transposed operands are
@@ -78,9 +83,10 @@ const wasmMatMul = (): tf.KernelConfig => {
     // One matrix on the right: the whole batch on the left is one tall matrix.
     const rows = batchB === 1 ? batchA * m : m
     const ours = (batchB === 1 || batchA === batchB) && x.dtype === 'float32' && y.dtype === 'float32' && k === inner
-    if (!ours || rows * k * n < WORTH_XNNPACK) return original(call)
+    const worth = rows * k * n >= WORTH_XNNPACK.multiplications && (batchB === 1 || m >= WORTH_XNNPACK.rows)
+    if (!ours || !worth) return original(call)
 
-    multiply ??= wasm.wasm.cwrap('BatchMatMul', null, ['number', 'array', 'number', 'number', 'array', 'number', 'number', 'number', 'number'])
+    multiply ??= wasm.wasm.cwrap('BatchMatMul', null, [...operand, ...operand, 'number', 'number', 'number'])
     const swapped = (t: tf.TensorInfo): tf.TensorInfo => {
       const last = t.shape.length - 1
       const perm = [...t.shape.keys()].slice(0, -2).concat(last, last - 1)
@@ -107,11 +113,65 @@ const bytes = (shape: number[]): Uint8Array => new Uint8Array(new Int32Array(sha
 
 /** Matrix i of a batch, in the batch's own memory: to be forgotten, never freed. */
 const view = (wasm: Wasm, batch: tf.TensorInfo, i: number, shape: readonly [number, number]): tf.TensorInfo =>
-  wasm.makeOutput(shape, 'float32', wasm.dataIdMap.get(batch.dataId).memoryOffset + i * shape[0] * shape[1] * Float32Array.BYTES_PER_ELEMENT)
+  wasm.makeOutput(shape, 'float32', wasm.dataIdMap.get(batch.dataId).memoryOffset + i * shape[0] * shape[1] * 4)
 
 const forget = (wasm: Wasm, dataId: object): void => {
   wasm.wasm.tfjs.disposeData(wasm.dataIdMap.get(dataId).id)
   wasm.dataIdMap.delete(dataId)
+}
+
+/** Copies blocks of `length` elements of 4 bytes, to lie one after the other in `to`; block i is at `source(i)` in `from`. */
+const copyBlocks = (
+  wasm: Wasm, from: tf.TensorInfo, to: tf.TensorInfo, count: number, length: number, source: (i: number) => number,
+): void => {
+  const heap = new Int32Array(wasm.wasm.HEAPU8.buffer)
+  const [start, target] = [from, to].map(({ dataId }) => wasm.dataIdMap.get(dataId).memoryOffset / 4)
+  for (let i = 0; i < count; i++) {
+    const at = start + source(i)
+    heap.copyWithin(target + i * length, at, at + length)
+  }
+}
+
+const wasmSplit = (): tf.KernelConfig => {
+  const original = tf.getKernel('SplitV', 'wasm').kernelFunc
+  const kernelFunc: tf.KernelFunc = (call) => {
+    const wasm = call.backend as Wasm
+    const { x } = call.inputs as { x: tf.TensorInfo }
+    const { numOrSizeSplits, axis } = call.attrs as unknown as { numOrSizeSplits: number | number[]; axis: number }
+    if (x.dtype !== 'float32' && x.dtype !== 'int32') return original(call)
+    const [along] = tf.util.parseAxisParam(axis, x.shape)
+    const outer = tf.util.sizeFromShape(x.shape.slice(0, along))
+    const inner = tf.util.sizeFromShape(x.shape.slice(along + 1))
+    let passed = 0
+    return tf.backend_util.prepareSplitSize(x as tf.Tensor, numOrSizeSplits, along).map((size) => {
+      const out = wasm.makeOutput([...x.shape.slice(0, along), size, ...x.shape.slice(along + 1)], x.dtype)
+      const before = passed
+      copyBlocks(wasm, x, out, outer, size * inner, (i) => (i * x.shape[along] + before) * inner)
+      passed += size
+      return out
+    })
+  }
+  return { kernelName: 'SplitV', backendName: 'wasm', kernelFunc }
+}
+
+/** Rows of a table; any other gather is tfjs's. */
+const wasmGather = (): tf.KernelConfig => {
+  const original = tf.getKernel('GatherV2', 'wasm').kernelFunc
+  const kernelFunc: tf.KernelFunc = (call) => {
+    const wasm = call.backend as Wasm
+    const { x, indices } = call.inputs as { x: tf.TensorInfo; indices: tf.TensorInfo }
+    const { axis, batchDims } = call.attrs as unknown as { axis: number; batchDims: number }
+    const ours = axis === 0 && batchDims === 0 && indices.dtype === 'int32' && (x.dtype === 'float32' || x.dtype === 'int32')
+    if (!ours) return original(call)
+    const width = rowSize(x)
+    const out = wasm.makeOutput([...indices.shape, ...x.shape.slice(1)], x.dtype)
+    const rows = wasm.typedArrayFromHeap(indices)
+    const wrong = rows.find((row) => row < 0 || row >= x.shape[0])
+    if (wrong !== undefined) throw new RangeError(`gather: row ${wrong} of a table of ${x.shape[0]}`)
+    copyBlocks(wasm, x, out, rows.length, width, (i) => rows[i] * width)
+    return out
+  }
+  return { kernelName: 'GatherV2', backendName: 'wasm', kernelFunc }
 }
 
 const wasmSegmentSum: tf.KernelConfig = {
@@ -162,6 +222,6 @@ const sumBySegment = (rows: tf.TypedArray, segments: tf.TypedArray, width: numbe
 
 const replacements: Record<string, (() => tf.KernelConfig[]) | undefined> = {
   tensorflow: () => [nativeMatMul],
-  wasm: () => [wasmMatMul(), wasmSegmentSum],
+  wasm: () => [wasmMatMul(), wasmSplit(), wasmGather(), wasmSegmentSum],
   cpu: () => [cpuSegmentSum],
 }
