@@ -110,32 +110,32 @@ const keepLoops = (loops: Loops): void => {
 const at8 = (array: Code, i: Code): Code => addInt(array, shiftLeft(i, int(3)))
 const at4 = (array: Code, i: Code): Code => addInt(array, shiftLeft(i, int(2)))
 
-/** for s = n−1 … 0: step = (b[s] + Σ weight·x[next] − x[s]) · stay[s]; x[s] += step; change = max(change, |step|). Two sums, so that additions overlap. */
+/**
+ * for s = n−1 … 0: step = (b[s] + Σ weight·x[next] − x[s]) · stay[s]; x[s] += step; change = max(change, |step|).
+ * Two sums, so that additions overlap; the entries, too, from last to first, so that memory is read in one direction.
+ */
 const sweepLoop: Kernel = (() => {
-  const [start, next, weight, stay, b, x, s, end, even, odd, step, change] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
-  const term = (entry: number): Code => mul(load(get(weight), 8 * entry), load(at8(get(x), loadInt(get(next), 4 * entry))))
-  const [firstNext, firstWeight] = [12, 13]
+  const [start, next, weight, stay, b, x, s, first, even, odd, step, change, allWeight] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+  const term: Code = mul(load(get(weight)), load(at8(get(x), loadInt(get(next)))))
+  const back: Code = [set(weight, subInt(get(weight), int(8))), set(next, subInt(get(next), int(4)))].flat()
   return {
     name: 'sweep',
     parameters: [I32, I32, I32, I32, I32, I32, I32],
-    locals: [I32, F64, F64, F64, F64, I32, I32],
+    locals: [I32, F64, F64, F64, F64, I32],
     result: F64,
     body: [
-      set(firstNext, get(next)),
-      set(firstWeight, get(weight)),
+      set(allWeight, get(weight)),
+      set(next, at4(get(next), loadInt(at4(get(start), get(s))))),
+      set(weight, at8(get(weight), loadInt(at4(get(start), get(s))))),
       loopWhile(get(s),
         set(s, subInt(get(s), int(1))),
-        set(next, at4(get(firstNext), loadInt(at4(get(start), get(s))))),
-        set(weight, at8(get(firstWeight), loadInt(at4(get(start), get(s))))),
-        set(end, at8(get(firstWeight), loadInt(at4(get(start), get(s)), 4))),
+        set(first, at8(get(allWeight), loadInt(at4(get(start), get(s))))),
         set(even, load(at8(get(b), get(s)))),
         set(odd, zero),
-        loopWhile(below(addInt(get(weight), int(8)), get(end)),
-          set(even, add(get(even), term(0))),
-          set(odd, add(get(odd), term(1))),
-          set(weight, addInt(get(weight), int(16))),
-          set(next, addInt(get(next), int(8)))),
-        when(below(get(weight), get(end)), set(even, add(get(even), term(0)))),
+        loopWhile(below(addInt(get(first), int(8)), get(weight)),
+          back, set(even, add(get(even), term)),
+          back, set(odd, add(get(odd), term))),
+        when(below(get(first), get(weight)), back, set(even, add(get(even), term))),
         set(step, mul(sub(add(get(even), get(odd)), load(at8(get(x), get(s)))), load(at8(get(stay), get(s))))),
         store(at8(get(x), get(s)), add(load(at8(get(x), get(s))), get(step))),
         set(change, max(get(change), abs(get(step))))),

@@ -49,8 +49,8 @@ const DEFAULT_TOLERANCE = 1e-12
 
 /** Occupancy and active masses of a team alone. Method, cost, errors thrown: as `evaluate`. */
 export const occupancy = (mdp: TeamMdp, policy: TeamPolicy, options: EvaluateOptions = {}): Occupancy => {
-  const d = solverOf(mdp, policy, options).occupancy()
-  return { d, rho: activeMass(mdp, d), error: occupancyError(mdp, policy, d) }
+  const { d, residual } = solverOf(mdp, policy, options).occupancy()
+  return { d, rho: activeMass(mdp, d), error: occupancyError(mdp, d, residual) }
 }
 
 /** Values and return of a team alone. Method, cost, errors thrown: as `evaluate`. */
@@ -70,11 +70,11 @@ export const values = (mdp: TeamMdp, policy: TeamPolicy, options: EvaluateOption
  */
 export const evaluate = (mdp: TeamMdp, policy: TeamPolicy, options: EvaluateOptions = {}): Evaluation => {
   const solver = solverOf(mdp, policy, options)
-  const d = solver.occupancy()
+  const { d, residual } = solver.occupancy()
   const V = solver.values()
   const Q = actionValues(mdp, V)
   const { A, aMax } = advantages(mdp, V, Q)
-  const error = Math.max(occupancyError(mdp, policy, d), valueError(mdp, policy, V, Q))
+  const error = Math.max(occupancyError(mdp, d, residual), valueError(mdp, policy, V, Q))
   return { d, rho: activeMass(mdp, d), V, J: dot(mdp.mu, V), Q, A, aMax, error }
 }
 
@@ -83,11 +83,17 @@ const solverOf = (mdp: TeamMdp, policy: TeamPolicy, { tolerance = DEFAULT_TOLERA
   requireLength('policy', policy, pairs(mdp))
   const { plan, topological } = structureOf(mdp)
   if (topological) {
-    return { occupancy: () => forwardPass(mdp, policy, topological), values: () => backwardPass(mdp, policy, topological) }
+    return {
+      occupancy: () => measured(mdp, policy, forwardPass(mdp, policy, topological)),
+      values: () => backwardPass(mdp, policy, topological),
+    }
   }
   if (plan) {
     const factors = factorise(mdp, policy, plan)
-    return { occupancy: () => solveTransposed(factors, startMass(mdp)), values: () => solve(factors, policyReward(mdp, policy)) }
+    return {
+      occupancy: () => measured(mdp, policy, solveTransposed(factors, startMass(mdp))),
+      values: () => solve(factors, policyReward(mdp, policy)),
+    }
   }
   let users = 2
   const chain = chainOf(mdp, policy)
@@ -174,8 +180,14 @@ const valueError = (mdp: TeamMdp, policy: TeamPolicy, V: Float64Array, Q: Float6
   return (residual + rounding) * inverseNorm(mdp.gamma)
 }
 
-/** Proven bound on ‖d − exact‖₁: the residual (1−γ)μ + γP_πᵀ d − d in the same way; at most fanIn + 6 roundings. */
-const occupancyError = (mdp: TeamMdp, policy: TeamPolicy, d: Float64Array): number => {
+/** Proven bound on ‖d − exact‖₁, from ‖(1−γ)μ + γP_πᵀ d − d‖₁ in the same way; at most fanIn + 6 roundings. */
+const occupancyError = (mdp: TeamMdp, d: Float64Array, residual: number): number => {
+  const rounding = 1.01 * UNIT * (structureOf(mdp).fanIn + 6) * (1 + 2 * sumNorm(d))
+  return (residual + rounding) * inverseNorm(mdp.gamma)
+}
+
+/** d with ‖(1−γ)μ + γP_πᵀ d − d‖₁ */
+const measured = (mdp: TeamMdp, policy: TeamPolicy, d: Float64Array): { d: Float64Array; residual: number } => {
   const { states, gamma, actionStart, rowStart, next, prob } = mdp
   const residual = startMass(mdp)
   for (let s = 0; s < states; s++) {
@@ -187,8 +199,7 @@ const occupancyError = (mdp: TeamMdp, policy: TeamPolicy, d: Float64Array): numb
       for (let e = rowStart[k]; e < end; e++) residual[next[e]] += mass * prob[e]
     }
   }
-  const rounding = 1.01 * UNIT * (structureOf(mdp).fanIn + 6) * (1 + 2 * sumNorm(d))
-  return (sumNorm(residual) + rounding) * inverseNorm(gamma)
+  return { d, residual: sumNorm(residual) }
 }
 
 /** ρ_j of an occupancy: its mass on the states where j acts. */
@@ -203,9 +214,17 @@ export const actionValues = (mdp: TeamMdp, V: Float64Array): Float64Array => {
   const { gamma, rowStart, next, prob, reward } = mdp
   const Q = new Float64Array(pairs(mdp))
   for (let k = 0; k < Q.length; k++) {
-    let sum = 0
-    for (let e = rowStart[k]; e < rowStart[k + 1]; e++) sum += prob[e] * V[next[e]]
-    Q[k] = reward[k] + gamma * sum
+    // two sums: additions overlap
+    const end = rowStart[k + 1]
+    let e = rowStart[k]
+    let even = 0
+    let odd = 0
+    for (; e + 1 < end; e += 2) {
+      even += prob[e] * V[next[e]]
+      odd += prob[e + 1] * V[next[e + 1]]
+    }
+    if (e < end) even += prob[e] * V[next[e]]
+    Q[k] = reward[k] + gamma * (even + odd)
   }
   return Q
 }

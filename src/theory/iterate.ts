@@ -27,7 +27,8 @@ export const iterateValues = (chain: Chain, gamma: number, reward: Float64Array,
   u.fill(0)
   v.fill(-1)
   chain.flow()
-  const columns = u.map((x) => 1 + x)
+  const columns = u.slice()
+  for (let s = 0; s < n; s++) columns[s] += 1
   const total = sum(reward)
   const centre = (): void => {
     const shift = (total - dot(columns, v)) / (n * (1 - gamma))
@@ -38,13 +39,15 @@ export const iterateValues = (chain: Chain, gamma: number, reward: Float64Array,
   v.fill(0)
   w.fill(0)
   const progress: Progress = { residual: Infinity, target: 0 }
-  const judge = (change: number): boolean => {
+  const aim = (): void => {
     const size = maxNorm(v)
-    progress.residual = gamma * change
     progress.target = Math.max((1 - gamma) * tolerance * Math.max(1, size), ROUNDING * size)
+  }
+  const sweep = (): boolean => {
+    progress.residual = gamma * chain.sweep('u')
+    if (progress.residual <= progress.target) aim()
     return progress.residual <= progress.target
   }
-  const sweep = (): boolean => judge(chain.sweep('u'))
   // left preconditioned: y with (I − G) y = G(V) − V, G the sweep; G without reward is a sweep with w = 0
   const apply = (x: Float64Array, out: Float64Array): void => {
     v.set(x)
@@ -52,6 +55,7 @@ export const iterateValues = (chain: Chain, gamma: number, reward: Float64Array,
     for (let s = 0; s < n; s++) out[s] = x[s] - v[s]
   }
   const leap = (): boolean => {
+    aim()
     const { residual, target } = progress
     const before = v.slice()
     chain.sweep('u')
@@ -67,6 +71,8 @@ export const iterateValues = (chain: Chain, gamma: number, reward: Float64Array,
     return false
   }
   centre()
+  chain.sweep('u')
+  aim()
   sweepOrLeap(gamma, sweep, centre, leap, progress)
   return v.slice()
 }
@@ -74,8 +80,12 @@ export const iterateValues = (chain: Chain, gamma: number, reward: Float64Array,
 /**
  * d ≥ 0 with d = b + γPᵀ d for b ≥ 0 of mass 1 − γ: ‖b + γPᵀ d − d‖₁ ≤ (1−γ) · tolerance, or as near as rounding lets it.
  * States that b does not lead to are exactly 0.
+ *
+ * @returns d and the 1-norm of its residual, computed from d
  */
-export const iterateOccupancy = (chain: Chain, gamma: number, b: Float64Array, tolerance: number): Float64Array => {
+export const iterateOccupancy = (
+  chain: Chain, gamma: number, b: Float64Array, tolerance: number,
+): { d: Float64Array; residual: number } => {
   const { u: r, v: d, w } = chain
   const n = d.length
   const progress: Progress = { residual: Infinity, target: Math.max((1 - gamma) * tolerance, ROUNDING) }
@@ -123,7 +133,9 @@ export const iterateOccupancy = (chain: Chain, gamma: number, b: Float64Array, t
   for (let s = 0; s < n; s++) d[s] = b[s] / (1 - gamma)
   measure()
   sweepOrLeap(gamma, sweep, scale, leap, progress)
-  return d.map((mass) => (mass > 0 ? mass : 0))
+  for (let s = 0; s < n; s++) if (d[s] < 0) d[s] = 0
+  measure()
+  return { d: d.slice(), residual: progress.residual }
 }
 
 interface Progress {

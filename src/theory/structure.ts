@@ -26,27 +26,32 @@ const known = new WeakMap<TeamMdp, Structure>()
 export const structureOf = (mdp: TeamMdp): Structure => {
   const cached = known.get(mdp)
   if (cached) return cached
-  const { states, next } = mdp
+  const { states, actionStart, rowStart, next } = mdp
   const received = new Int32Array(states)
-  for (let e = 0; e < next.length; e++) received[next[e]]++
+  const own = new Int32Array(states)
+  let fanOut = 0
+  for (let s = 0; s < states; s++) {
+    const begin = rowStart[actionStart[s]]
+    const end = rowStart[actionStart[s + 1]]
+    for (let e = begin; e < end; e++) {
+      received[next[e]]++
+      if (next[e] === s) own[s]++
+    }
+    if (end - begin > fanOut) fanOut = end - begin
+  }
+  let fanIn = 0
+  for (let s = 0; s < states; s++) if (received[s] > fanIn) fanIn = received[s]
+  for (let s = 0; s < states; s++) received[s] -= own[s]
   const topological = topologicalOrder(mdp, received)
   const budget = Math.max(ELIMINATION_FLOOR, SWEEPS_PER_ELIMINATION * next.length)
   const plan = topological || states > MOST_ELIMINATED ? undefined : planElimination(mdp, budget)
-  let fanOut = 0
-  for (let s = 0; s < states; s++) fanOut = Math.max(fanOut, mdp.rowStart[mdp.actionStart[s + 1]] - mdp.rowStart[mdp.actionStart[s]])
-  let fanIn = 0
-  for (let s = 0; s < states; s++) if (received[s] > fanIn) fanIn = received[s]
   const structure = { topological, plan, fanOut, fanIn }
   known.set(mdp, structure)
   return structure
 }
 
-/** Kahn: take states that nothing unprocessed leads to. Self-loops do not count. */
-const topologicalOrder = ({ states, actionStart, rowStart, next }: TeamMdp, received: Int32Array): Int32Array | undefined => {
-  const waiting = received.slice()
-  for (let s = 0; s < states; s++) {
-    for (let e = rowStart[actionStart[s]]; e < rowStart[actionStart[s + 1]]; e++) if (next[e] === s) waiting[s]--
-  }
+/** Kahn: take states that nothing unprocessed leads to. `waiting`: entries from other states; used up. */
+const topologicalOrder = ({ states, actionStart, rowStart, next }: TeamMdp, waiting: Int32Array): Int32Array | undefined => {
   const order = new Int32Array(states)
   let ready = 0
   for (let s = 0; s < states; s++) if (waiting[s] === 0) order[ready++] = s
