@@ -12,8 +12,8 @@ const registry: Readonly<Record<string, () => Promise<Benchmark>>> = {
   zebralogic: async () => (await import('./zebralogic/zebralogic.js')).zebralogic,
   'ar-bench-gn': async () => (await import('./ar-bench/guessingNumbers.js')).guessingNumbers,
   'ar-bench-dc': async () => (await import('./ar-bench/detectiveCases.js')).detectiveCases,
-  planbench: async () => (await import('./planbench/index.js')).planbench,
   'ar-bench-sp': async () => (await import('./ar-bench/situationPuzzles.js')).situationPuzzles,
+  planbench: async () => (await import('./planbench/index.js')).planbench,
 }
 
 /** The names that `benchmark` knows. */
