@@ -20,6 +20,7 @@ export const STATEMENT_NAMES: Readonly<Record<string, string>> = {
   thm37Paper: 'Theorem 3.7, n·Σ√δ',
   thm37Split: 'Theorem 3.7, c and ĉ apart',
   thm37ZetaStale: 'Theorem 3.7, stale error',
+  staleOwnStates: 'stale, own states',
   prop38: 'Proposition 3.8',
   prop39: 'Proposition 3.9',
   activeMass: 'active mass',

@@ -12,6 +12,7 @@ import { expectation } from './divergence.js'
 import type { RandomCase } from './random-cases.js'
 import { stageBounds, stepBounds, type AdvantageKind, type StageBounds } from './stage-bounds.js'
 import { expectedUnder, measureStage, type Stage, type StageMeasure } from './stage.js'
+import { staleOwnStatesBound } from './stale-own-states.js'
 
 /**
  * A wrong reading of the statements, to show that the check would notice: `halfConstant` halves every constant; `horizonDropped` loses one of the two
@@ -138,10 +139,16 @@ const checkStage = (measure: StageMeasure, bounds: StageBounds, kind: AdvantageK
   }
 }
 
-/** Theorems 3.4 and 3.6 with the sums that a rollout gives: over the moving agent's own states, in L and in ζ alike. */
+/** Theorems 3.4 and 3.6, and the stale bound over own states, with the sums that a rollout gives: over the moving agent's own states, in L and in ζ alike. */
 const checkOwnSums = (measure: StageMeasure, gamma: number, radii: readonly number[], rounding: Rounding, record: Record): void => {
   const steps = measure.estimates.map(({ lSeqOwn, zetaOwn }, i) => ({ surrogate: lSeqOwn, radius: radii[i], zeta: zetaOwn }))
   recordBound('thm36Own', stageImprovementBound({ gamma, aMax: measure.aMax, steps }), measure.improvement, 'estimated', rounding, record)
+  const stale = (sums: readonly { surrogate: number; zeta?: number }[], size: number): Bound =>
+    staleOwnStatesBound({ gamma, steps: sums.map((sum, i) => ({ ...sum, shift: pinskerShift({ gamma, radius: radii[i] }), low: -size, high: size })) })
+  const exact = stale(measure.steps.map(({ lStale }) => ({ surrogate: lStale })), measure.aMax)
+  const estimated = stale(measure.estimates.map(({ lStaleOwn, zetaOwn }) => ({ surrogate: lStaleOwn, zeta: zetaOwn })), Math.max(measure.aMax, measure.aHatMax))
+  recordBound('staleOwnStates', exact, measure.improvement, 'exact', rounding, record)
+  recordBound(named('staleOwnStates', 'estimated'), estimated, measure.improvement, 'estimated', rounding, record)
 }
 
 /** The active-mass certificate read with message radii: c Σ ρ_i√δ_i. */
