@@ -57,7 +57,7 @@ interface Result {
 }
 
 const search = async (gammas: readonly number[], evaluations: number, seed: number): Promise<Result> => {
-  const { searchWorstCase } = await import('../theory/worst-case.js')
+  const { lossOverPenalty, searchWorstCase } = await import('../theory/worst-case.js')
   const { searchStaleFamily, staleGapOf } = await import('../theory/stale-families.js')
   const { progress } = await import('../util/progress.js')
   const { random } = await import('../util/random.js')
@@ -66,8 +66,10 @@ const search = async (gammas: readonly number[], evaluations: number, seed: numb
   SEARCHES.forEach(({ statement, agents }, k) => {
     let earlier: Instance[] = []
     gammas.forEach((gamma, at) => {
-      // what was found for the statement before, and for this one at the discount before, is worth a start
-      const neighbours = worst.filter((other) => other.gamma === gamma && other.agents === agents).slice(-1).map((other) => other.instance)
+      // what was found for this statement at the discount before is worth a start, and so is the best for it of what was found for others
+      const neighbours = worst.filter((other) => other.gamma === gamma && other.agents === agents)
+        .map(({ instance }) => ({ instance, ratio: lossOverPenalty(statement, instance) })).sort((a, b) => b.ratio - a.ratio).slice(0, 1)
+        .map(({ instance }) => instance)
       const setup = { statement, gamma, agents, states: agents + 3, evaluations, restarts: 15, from: [...earlier, ...neighbours] }
       const found = searchWorstCase(setup, random(seed).fork(k).fork(at))
       earlier = [found.instance]
