@@ -76,8 +76,8 @@ export const blocksGame = (config: BlocksGameConfig = blocksGameConfig.parse({})
 
   rolePrompt: (_, agent, agents) =>
     `You are agent ${agent + 1} of ${agents} who rearrange blocks together, one action a message. The context shows the towers, each ` +
-    'from the table upwards, then after "|" the towers that are wanted, then the actions so far ("?" for one that could not be done). Reply with ' +
-    'the next action only: pick-up x, put-down x, stack x y or unstack x y.',
+    'from the table upwards, then after "|" the towers that are wanted, then the actions so far ("?" for one that could not be done). ' +
+    'Reply with the next action only: pick-up x, put-down x, stack x y or unstack x y.',
 })
 
 /** Problems of the game from one side of the fixed split. @throws InputError when that side holds none (possible only for 2 blocks) */
