@@ -27,6 +27,8 @@ export const STATEMENT_NAMES: Readonly<Record<string, string>> = {
   activeMassChanged: 'active mass, changed rows',
   activeMassMessage: 'active mass, message radius',
   activeMassStale: 'active mass, stale',
+  staleOwnStatesTv: 'stale, own states, total variation',
+  staleGap: 'Σ|L_seq − L_stale|, own states',
   tv: 'total variation',
   tvCapped: 'total variation, capped',
   tvStale: 'total variation, stale',

@@ -5,14 +5,9 @@
  * An expression is a relation `left >= right`, `left <= right` or `left == right`. Three functions and two conventions are ours:
  * `Sum(i, from, to, f)` and `Prod(i, from, to, f)`, empty when to < from; `relent(p, q)` = p·log(p/q), 0 when p = 0 and ∞ when only q = 0;
  * 0·∞ = 0; arrays count from 1.
- *
- * mathjs is heavy: import this file where formulas are needed, not at start-up.
  */
-import {
-  absDependencies, addDependencies, bignumberDependencies, create, divideDependencies, equalDependencies, indexDependencies, indexTransformDependencies, largerEqDependencies,
-  logDependencies, multiplyDependencies, parseDependencies, powDependencies, smallerEqDependencies, sqrtDependencies, subsetDependencies,
-  subtractDependencies, unaryMinusDependencies, type BigNumber, type MathJsInstance, type MathNode, type FactoryFunctionMap,
-} from 'mathjs'
+import { createRequire } from 'node:module'
+import type { BigNumber, FactoryFunctionMap, MathJsInstance, MathNode } from 'mathjs'
 import { InputError } from '../util/errors.js'
 
 /** A statement: its name in the paper (or here), the relation, and the abbreviations that the relation uses. */
@@ -117,14 +112,22 @@ interface Calculus {
   constant(x: number): Numeric
 }
 
-const dependencies = {
-  ...parseDependencies, ...addDependencies, ...subtractDependencies, ...multiplyDependencies, ...divideDependencies, ...powDependencies,
-  ...sqrtDependencies, ...logDependencies, ...absDependencies, ...unaryMinusDependencies, ...largerEqDependencies, ...smallerEqDependencies,
-  ...equalDependencies, ...indexDependencies, ...indexTransformDependencies, ...subsetDependencies, ...bignumberDependencies,
+/** mathjs takes half a second to load: only when a formula is first used. */
+const mathjs = (): typeof import('mathjs') => createRequire(import.meta.url)('mathjs') as typeof import('mathjs')
+
+/** The parts of mathjs that the formulas use. */
+const parts = (): FactoryFunctionMap => {
+  const math = mathjs()
+  return {
+    ...math.parseDependencies, ...math.addDependencies, ...math.subtractDependencies, ...math.multiplyDependencies, ...math.divideDependencies,
+    ...math.powDependencies, ...math.sqrtDependencies, ...math.logDependencies, ...math.absDependencies, ...math.unaryMinusDependencies,
+    ...math.largerEqDependencies, ...math.smallerEqDependencies, ...math.equalDependencies, ...math.indexDependencies,
+    ...math.indexTransformDependencies, ...math.subsetDependencies, ...math.bignumberDependencies,
+  } as unknown as FactoryFunctionMap
 }
 
 const calculus = (config: { number: 'number' } | { number: 'BigNumber'; precision: number }): Calculus => {
-  const math = create(dependencies as unknown as FactoryFunctionMap, { ...config, matrix: 'Array' }) as MathJsInstance
+  const math = mathjs().create(parts(), { ...config, matrix: 'Array' }) as MathJsInstance
   const constant = (x: number): Numeric => (config.number === 'number' ? x : math.bignumber!(x))
   const zero = constant(0)
   const isZero = (x: Numeric): boolean => Number(x) === 0 && !(typeof x === 'object' && !x.isZero())

@@ -86,7 +86,9 @@ export interface StepMeasure {
   cumulativeShift: number
   /** max |A| of the team before */
   aMax: number
-  /** max |f| and max f − min f of f(s) = E_{a~after} A_before(s, a), over all states */
+  /** min f and max f of f(s) = E_{a~after} A_before(s, a), over all states; max |f|; max f − min f */
+  advantageLow: number
+  advantageHigh: number
   advantageRange: number
   advantageSpan: number
   /** J after − J before */
@@ -174,7 +176,7 @@ const measureStep = ({ mdp, order, policies, teams }: Stage, i: number): StepMea
   const horizon = 1 - mdp.gamma
   return {
     agent, rho: rho[agent], rhoChanged, dTok, dTokMessage: rho[agent] > 0 ? dTok / rho[agent] : null, tvMean, tvMax, klMax, shift, cumulativeShift,
-    aMax, advantageRange: Math.max(highest, -lowest), advantageSpan: highest - lowest,
+    aMax, advantageLow: lowest, advantageHigh: highest, advantageRange: Math.max(highest, -lowest), advantageSpan: highest - lowest,
     improvement: teams[i + 1].J - J, lSeq: seq / horizon, lStale: stale / horizon,
   }
 }
