@@ -24,16 +24,23 @@ export interface EstimateOptions {
 }
 
 /**
- * E_{s~d^π, a~π} f(s,a) from rollouts of π, with an interval at level 1 − α for every sample size. The estimate is the plain discounted sum;
- * what rollouts of T steps did not see lies in γ^T · `range` and widens the interval.
+ * E_{s~d^π, a~π} f(s,a) from rollouts of π, with an interval at level 1 − α for every sample size. The estimate is the plain discounted
+ * sum; what rollouts of T steps did not see lies in γ^T · `range` and widens the interval.
  *
  * @param range where f lies on every pair that π can play; with an infinite end the interval is the range itself
  */
-export const estimate = (mdp: TeamMdp, rollouts: Rollouts, f: Float64Array, range: Range, { confidence = 0.95, method = 'empirical-bernstein' }: EstimateOptions = {}): Estimate => {
+export const estimate = (
+  mdp: TeamMdp,
+  rollouts: Rollouts,
+  f: Float64Array,
+  range: Range,
+  { confidence = 0.95, method = 'empirical-bernstein' }: EstimateOptions = {},
+): Estimate => {
   const samples = integrandSamples(mdp, rollouts, f)
   const beyond = rollouts.horizon === 'geometric' ? 0 : mdp.gamma ** rollouts.horizon
   const [low, high] = range
-  if (low === -Infinity || high === Infinity) return { estimate: mean(samples), low, high, confidence, method, bias: beyond > 0 ? Infinity : 0 }
+  if (low === -Infinity || high === Infinity)
+    return { estimate: mean(samples), low, high, confidence, method, bias: beyond > 0 ? Infinity : 0 }
   const seen: Range = beyond === 0 ? range : widened([(1 - beyond) * low, (1 - beyond) * high])
   const interval = (method === 'hoeffding' ? hoeffdingInterval : empiricalBernsteinInterval)(samples, { confidence, range: seen })
   return {
@@ -70,7 +77,9 @@ export const estimateOccupancy = (mdp: TeamMdp, rollouts: Rollouts, { confidence
 
 /** ρ_j of every agent. With probability 1 − α all intervals hold at once. */
 export const estimateActiveMass = (mdp: TeamMdp, rollouts: Rollouts, { confidence = 0.95, method }: EstimateOptions = {}): Estimate[] =>
-  Array.from({ length: mdp.n }, (_, j) => estimate(mdp, rollouts, activeIntegrand(mdp, j), [0, 1], { confidence: 1 - (1 - confidence) / mdp.n, method }))
+  Array.from({ length: mdp.n }, (_, j) =>
+    estimate(mdp, rollouts, activeIntegrand(mdp, j), [0, 1], { confidence: 1 - (1 - confidence) / mdp.n, method }),
+  )
 
 /**
  * The surrogate (1−γ)^-1 E_{s~d^π, a~π'} Â(s,a) from rollouts of π = `before`, by the ratio w = π'/π of the sampled actions. Rollouts of
@@ -80,7 +89,14 @@ export const estimateActiveMass = (mdp: TeamMdp, rollouts: Rollouts, { confidenc
  * @throws InputError where π' plays an action that π never plays: no rollout of π can tell
  */
 export const estimateSurrogate = (
-  { mdp, rollouts, before, after, advantage, own }: {
+  {
+    mdp,
+    rollouts,
+    before,
+    after,
+    advantage,
+    own,
+  }: {
     readonly mdp: TeamMdp
     readonly rollouts: Rollouts
     readonly before: TeamPolicy
@@ -102,7 +118,13 @@ export const estimateSurrogate = (
  * @param estimator `plain` averages log(π/π'), `low-variance` (w − 1) − log w: the same mean, never negative
  */
 export const estimateTokenKl = (
-  { mdp, rollouts, before, after, estimator = 'low-variance' }: {
+  {
+    mdp,
+    rollouts,
+    before,
+    after,
+    estimator = 'low-variance',
+  }: {
     readonly mdp: TeamMdp
     readonly rollouts: Rollouts
     readonly before: TeamPolicy
@@ -143,7 +165,15 @@ export const estimateMessageKl = (
  * @returns the interval of the signed error; max(|low|, |high|) is a ζ that holds with probability 1 − α
  */
 export const estimateAdvantageError = (
-  { mdp, rollouts, before, after, advantage, steps, random }: {
+  {
+    mdp,
+    rollouts,
+    before,
+    after,
+    advantage,
+    steps,
+    random,
+  }: {
     readonly mdp: TeamMdp
     /** Geometric. */
     readonly rollouts: Rollouts
@@ -169,20 +199,26 @@ export const estimateAdvantageError = (
  * Samples of E_{s~d^π, a~π'} A^π(s,a) = E_{s~d^π, a~π} (w − 1) Q^π(s,a), one a geometric rollout. Rewards are centred on the middle of
  * their range, which changes nothing in the mean (E_{a~π}(w − 1) = 0) and halves the range.
  */
-export const sampledAdvantage = (
-  { mdp, rollouts, policy, ratio, steps, random }: {
-    readonly mdp: TeamMdp
-    readonly rollouts: Rollouts
-    /** π, which drew the rollouts. */
-    readonly policy: TeamPolicy
-    /** w, over pairs. */
-    readonly ratio: Float64Array
-    /** Length of the continuation that samples Q. */
-    readonly steps: number
-    readonly random: Random
-  },
-): { readonly samples: Float64Array; readonly range: Range; readonly bias: number } => {
-  if (rollouts.horizon !== 'geometric') throw new InputError(`rollouts.horizon: holds ${rollouts.horizon}; "geometric" is needed, whose last pair is a draw from d`)
+export const sampledAdvantage = ({
+  mdp,
+  rollouts,
+  policy,
+  ratio,
+  steps,
+  random,
+}: {
+  readonly mdp: TeamMdp
+  readonly rollouts: Rollouts
+  /** π, which drew the rollouts. */
+  readonly policy: TeamPolicy
+  /** w, over pairs. */
+  readonly ratio: Float64Array
+  /** Length of the continuation that samples Q. */
+  readonly steps: number
+  readonly random: Random
+}): { readonly samples: Float64Array; readonly range: Range; readonly bias: number } => {
+  if (rollouts.horizon !== 'geometric')
+    throw new InputError(`rollouts.horizon: holds ${rollouts.horizon}; "geometric" is needed, whose last pair is a draw from d`)
   const [low, high] = rewardRange(mdp)
   const centre = (low + high) / 2
   const samples = Float64Array.from({ length: rollouts.start.length - 1 }, (_, m) => {
@@ -214,7 +250,9 @@ export const ratios = (mdp: TeamMdp, before: TeamPolicy, after: TeamPolicy): Flo
   for (let s = 0; s < mdp.states; s++) {
     for (let k = mdp.actionStart[s]; k < mdp.actionStart[s + 1]; k++) {
       if (before[k] === 0 && after[k] > 0) {
-        throw new InputError(`after[${s}][${k - mdp.actionStart[s]}]: holds ${after[k]} where the team before never plays; its rollouts say nothing about that action`)
+        throw new InputError(
+          `after[${s}][${k - mdp.actionStart[s]}]: holds ${after[k]} where the team before never plays; its rollouts cannot tell`,
+        )
       }
       w[k] = before[k] === after[k] ? 1 : after[k] / before[k]
     }
@@ -224,7 +262,9 @@ export const ratios = (mdp: TeamMdp, before: TeamPolicy, after: TeamPolicy): Flo
 
 const klIntegrand = (mdp: TeamMdp, before: TeamPolicy, after: TeamPolicy, estimator: 'plain' | 'low-variance'): Float64Array =>
   // the low-variance form needs E_{a~π} w = 1, hence the check inside `ratios`
-  estimator === 'low-variance' ? ratios(mdp, before, after).map((w) => lowVarianceTerm(Math.log(w))) : before.map((p, k) => (p === 0 ? 0 : Math.log(p / after[k])))
+  estimator === 'low-variance'
+    ? ratios(mdp, before, after).map((w) => lowVarianceTerm(Math.log(w)))
+    : before.map((p, k) => (p === 0 ? 0 : Math.log(p / after[k])))
 
 /** The range of f over the pairs that π plays. */
 const rangeOf = (policy: TeamPolicy, f: Float64Array): Range => {

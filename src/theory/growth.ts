@@ -46,20 +46,31 @@ interface FitOptions {
 export const fitPowerLaw = (rows: readonly GrowthRow[], { confidence = 0.95 }: FitOptions = {}): GrowthFit => {
   checkRows(rows, 2)
   for (const { y } of rows) if (!(y > 0)) throw new RangeError(`y is ${y}; a fit on logarithms needs y > 0`)
-  const { intercept, slope, residual, spread } = line(rows.map(({ n }) => Math.log(n)), rows.map(({ y }) => Math.log(y)), rows.map(weightOf))
+  const { intercept, slope, residual, spread } = line(
+    rows.map(({ n }) => Math.log(n)),
+    rows.map(({ y }) => Math.log(y)),
+    rows.map(weightOf),
+  )
   const degreesOfFreedom = rows.length - 2
   const standardError = degreesOfFreedom > 0 ? Math.sqrt(residual / degreesOfFreedom / spread) : Infinity
   const radius = degreesOfFreedom > 0 ? studentQuantile((1 + confidence) / 2, degreesOfFreedom) * standardError : Infinity
   return {
-    method: 'log-log', alpha: slope, coefficient: Math.exp(intercept), offset: 0, standardError, low: slope - radius, high: slope + radius, confidence,
+    method: 'log-log',
+    alpha: slope,
+    coefficient: Math.exp(intercept),
+    offset: 0,
+    standardError,
+    low: slope - radius,
+    high: slope + radius,
+    confidence,
     degreesOfFreedom,
   }
 }
 
 /**
- * Non-linear least squares of y = a + c·n^α. For a fixed α the model is linear in (a, c), so only the profile
- * RSS(α) is searched: on a grid over `exponents`, then by golden sections. The standard error is Gauss–Newton's;
- * the limits are the profile's, {α : RSS(α) ≤ RSS_min (1 + t²/ν)}, and infinite where the profile stays below that up to the end of `exponents`.
+ * Non-linear least squares of y = a + c·n^α. For a fixed α the model is linear in (a, c), so only the profile RSS(α) is searched: on a
+ * grid over `exponents`, then by golden sections. The standard error is Gauss–Newton's; the limits are the profile's, {α : RSS(α) ≤
+ * RSS_min (1 + t²/ν)}, and infinite where the profile stays below that up to the end of `exponents`.
  *
  * @param exponents where α is searched; [−2, 5] by default
  * @throws RangeError for fewer than three different n, or an n or weight that is not positive
@@ -86,7 +97,9 @@ export const fitPowerLawWithOffset = (
   const { intercept, slope, residual } = line(power(alpha), y, weights)
   const degreesOfFreedom = rows.length - 3
   // Var α = s² / (what of ∂y/∂α the columns 1 and n^α leave unexplained): Frisch–Waugh–Lovell.
-  const derivative = logs.map((l) => (Math.abs(alpha) < 1e-6 ? (slope * l * l) / 2 : (slope * (alpha * l * Math.exp(alpha * l) - Math.expm1(alpha * l))) / alpha ** 2))
+  const derivative = logs.map((l) =>
+    Math.abs(alpha) < 1e-6 ? (slope * l * l) / 2 : (slope * (alpha * l * Math.exp(alpha * l) - Math.expm1(alpha * l))) / alpha ** 2,
+  )
   const unexplained = line(power(alpha), derivative, weights).residual
   const standardError = degreesOfFreedom > 0 ? Math.sqrt(residual / degreesOfFreedom / unexplained) : Infinity
   const t = degreesOfFreedom > 0 ? studentQuantile((1 + confidence) / 2, degreesOfFreedom) : Infinity
@@ -148,8 +161,14 @@ export const bootstrapResiduals = (
   const fitted = rows.map(({ n }) => scale.to(offset + coefficient * n ** alpha))
   const inflate = Math.sqrt(rows.length / Math.max(degreesOfFreedom, 1))
   const residuals = rows.map((row, k) => Math.sqrt(weightOf(row)) * (scale.to(row.y) - fitted[k]) * inflate)
-  return percentile(alpha, replicates, confidence, () =>
-    fit(rows.map((row, k) => ({ ...row, y: scale.from(fitted[k] + residuals[random.int(rows.length)] / Math.sqrt(weightOf(row))) }))).alpha)
+  return percentile(
+    alpha,
+    replicates,
+    confidence,
+    () =>
+      fit(rows.map((row, k) => ({ ...row, y: scale.from(fitted[k] + residuals[random.int(rows.length)] / Math.sqrt(weightOf(row))) })))
+        .alpha,
+  )
 }
 
 /**
@@ -160,7 +179,10 @@ export const bootstrapResiduals = (
  */
 export const roundingRange = (rows: readonly GrowthRow[], halfUnit: number): readonly [low: number, high: number] => {
   const weights = rows.map(weightOf)
-  const centre = weightedMean(rows.map(({ n }) => Math.log(n)), weights)
+  const centre = weightedMean(
+    rows.map(({ n }) => Math.log(n)),
+    weights,
+  )
   const extreme = (sign: number): number =>
     fitPowerLaw(rows.map((row) => ({ ...row, y: row.y + sign * Math.sign(Math.log(row.n) - centre) * halfUnit }))).alpha
   return [extreme(-1), extreme(1)]

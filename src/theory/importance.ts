@@ -5,9 +5,9 @@ import type { TeamMdp, TeamPolicy } from './mdp.js'
 import { simulate, type Rollouts } from './simulate.js'
 
 /**
- * Why stale rollouts cannot be repaired by reweighting: a rollout of π̂⁰ stands for π̂^{i−1} with weight w = Π_t π̂^{i−1}(a_t|s_t)/π̂⁰(a_t|s_t),
- * a product over all turns of all agents that have moved. Its mean stays 1 while its second moment grows exponentially in their number, so the
- * effective sample size, (Σw)²/Σw² of B rollouts, collapses.
+ * Why stale rollouts cannot be repaired by reweighting: a rollout of π̂⁰ stands for π̂^{i−1} with weight w = Π_t
+ * π̂^{i−1}(a_t|s_t)/π̂⁰(a_t|s_t), a product over all turns of all agents that have moved. Its mean stays 1 while its second moment grows
+ * exponentially in their number, so the effective sample size, (Σw)²/Σw² of B rollouts, collapses.
  */
 export interface WeightSummary {
   /** ESS/B = (Σw)²/(B Σw²), in [1/B, 1]. */

@@ -44,7 +44,8 @@ export const hoeffdingInterval = (samples: ArrayLike<number>, { confidence = 0.9
 }
 
 /** One-sided Hoeffding radius: P(E X − mean ≥ radius) ≤ `alpha` for m independent samples in `range`. */
-export const hoeffdingRadius = (m: number, alpha: number, [low, high]: Range): number => (high - low) * Math.sqrt(Math.log(1 / alpha) / (2 * m))
+export const hoeffdingRadius = (m: number, alpha: number, [low, high]: Range): number =>
+  (high - low) * Math.sqrt(Math.log(1 / alpha) / (2 * m))
 
 /**
  * The empirical Bernstein inequality of Maurer and Pontil (2009, Theorem 4), applied to both tails:
@@ -59,7 +60,10 @@ export const empiricalBernsteinInterval = (samples: ArrayLike<number>, { confide
   return clipped(mean(samples), radius, range, confidence, 'empirical-bernstein')
 }
 
-/** One-sided empirical Bernstein radius: P(E X − mean ≥ radius) ≤ `alpha`, from m samples of unbiased variance `sampleVariance` in `range`. */
+/**
+ * One-sided empirical Bernstein radius: P(E X − mean ≥ radius) ≤ `alpha`, from m samples of unbiased variance `sampleVariance` in
+ * `range`.
+ */
 export const empiricalBernsteinRadius = (m: number, sampleVariance: number, alpha: number, [low, high]: Range): number => {
   if (m < 2) return high - low
   const log = Math.log(2 / alpha)
@@ -114,7 +118,13 @@ export const bootstrapInterval = (
 }
 
 /** The levels at which BCa reads the bootstrap distribution: z₀ corrects its median, a (from the jackknife) its skew. */
-const bcaLevels = (all: Float64Array, statistic: (x: Float64Array) => number, estimate: number, sorted: Float64Array, alpha: number): [number, number] => {
+const bcaLevels = (
+  all: Float64Array,
+  statistic: (x: Float64Array) => number,
+  estimate: number,
+  sorted: Float64Array,
+  alpha: number,
+): [number, number] => {
   const below = sorted.filter((x) => x < estimate).length
   const equal = sorted.filter((x) => x === estimate).length
   const z0 = normalQuantile(clamp((below + equal / 2) / sorted.length, 1e-9, 1 - 1e-9))
@@ -135,7 +145,11 @@ const bcaLevels = (all: Float64Array, statistic: (x: Float64Array) => number, es
  *
  * @throws RangeError unless 0 ≤ successes ≤ trials and trials ≥ 1
  */
-export const proportionInterval = (successes: number, trials: number, { confidence = 0.95 }: { readonly confidence?: number } = {}): Interval => {
+export const proportionInterval = (
+  successes: number,
+  trials: number,
+  { confidence = 0.95 }: { readonly confidence?: number } = {},
+): Interval => {
   const alpha = checkConfidence(confidence)
   if (!(trials >= 1 && successes >= 0 && successes <= trials)) throw new RangeError(`${successes} successes in ${trials} trials`)
   const low = successes === 0 ? 0 : jstat.beta.inv(alpha / 2, successes, trials - successes + 1)
@@ -195,7 +209,8 @@ const checkSamples = (samples: ArrayLike<number>, confidence: number): number =>
 
 const checkBounded = (samples: ArrayLike<number>, confidence: number, [low, high]: Range): number => {
   for (let k = 0; k < samples.length; k++) {
-    if (!(samples[k] >= low && samples[k] <= high)) throw new RangeError(`sample ${k} is ${samples[k]}, outside its range [${low}, ${high}]`)
+    if (!(samples[k] >= low && samples[k] <= high))
+      throw new RangeError(`sample ${k} is ${samples[k]}, outside its range [${low}, ${high}]`)
   }
   return checkSamples(samples, confidence)
 }

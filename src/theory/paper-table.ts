@@ -2,7 +2,13 @@ import { fileURLToPath } from 'node:url'
 import { readText } from '../util/files.js'
 import { random } from '../util/random.js'
 import {
-  bootstrapResiduals, fitPowerLaw, fitPowerLawWithOffset, localExponents, roundingRange, type GrowthFit, type GrowthRow,
+  bootstrapResiduals,
+  fitPowerLaw,
+  fitPowerLawWithOffset,
+  localExponents,
+  roundingRange,
+  type GrowthFit,
+  type GrowthRow,
 } from './growth.js'
 import type { Interval } from './intervals.js'
 
@@ -39,7 +45,9 @@ export const paperTable = (): PaperRow[] => {
   return readCsv('team-size-exponents.csv').map(({ quantity, method, alpha }) => ({
     quantity,
     method,
-    rows: values.filter((row) => row.quantity === quantity && row.method === method).map(({ n, value }) => ({ n: Number(n), y: Number(value) })),
+    rows: values
+      .filter((row) => row.quantity === quantity && row.method === method)
+      .map(({ n, value }) => ({ n: Number(n), y: Number(value) })),
     publishedAlpha: Number(alpha),
   }))
 }
@@ -88,6 +96,9 @@ const ratio = (points: readonly (readonly [x: number, y: number])[]): number =>
 
 /** A file of data/paper/: plain cells without quotes. */
 const readCsv = (name: string): Record<string, string>[] => {
-  const [header, ...lines] = readText(fileURLToPath(new URL(`../../data/paper/${name}`, import.meta.url))).trimEnd().split('\n').map((line) => line.split(','))
+  const [header, ...lines] = readText(fileURLToPath(new URL(`../../data/paper/${name}`, import.meta.url)))
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.split(','))
   return lines.map((cells) => Object.fromEntries(header.map((column, k) => [column, cells[k]])))
 }

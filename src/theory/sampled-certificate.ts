@@ -42,7 +42,10 @@ export interface SampledCertificate {
   readonly confidence: number
   readonly steps: readonly SampledStep[]
   readonly aMax: number
-  /** Lower bounds on J(π̄) − J(π_cur): Theorem 3.6, the active-mass certificate, total variation with |f_i| from TV, and the largest of them. */
+  /**
+   * Lower bounds on J(π̄) − J(π_cur): Theorem 3.6, the active-mass certificate, total variation with |f_i| from TV, and the largest of
+   * them.
+   */
   readonly thm36: number
   readonly activeMass: number
   readonly tvRange: number
@@ -55,38 +58,62 @@ export interface SampledCertificate {
  * @param rollouts per step
  * @throws InputError where a step plays what the team before it never plays
  */
-export const sampledCertificate = (
-  { mdp, policies, order, rollouts, confidence = 0.95, random }: {
-    readonly mdp: TeamMdp
-    readonly policies: readonly TeamPolicy[]
-    readonly order: readonly number[]
-    readonly rollouts: number
-    readonly confidence?: number
-    readonly random: Random
-  },
-): SampledCertificate => {
+export const sampledCertificate = ({
+  mdp,
+  policies,
+  order,
+  rollouts,
+  confidence = 0.95,
+  random,
+}: {
+  readonly mdp: TeamMdp
+  readonly policies: readonly TeamPolicy[]
+  readonly order: readonly number[]
+  readonly rollouts: number
+  readonly confidence?: number
+  readonly random: Random
+}): SampledCertificate => {
   const { gamma } = mdp
   const [least, most] = rewardRange(mdp)
   const span = (most - least) / (1 - gamma)
   const failure = (1 - confidence) / (4 * order.length)
   const measured = order.map((agent, i) => {
     const after = policies[i + 1]
-    return { ...sampleStep(mdp, policies[i], after, { agent, rollouts, failure, random }), tvMax: largest(tvByState(mdp, policies[i], after)) }
+    return {
+      ...sampleStep(mdp, policies[i], after, { agent, rollouts, failure, random }),
+      tvMax: largest(tvByState(mdp, policies[i], after)),
+    }
   })
 
   const surrogates = measured.map(({ surrogate }) => surrogate.bound)
-  const thm36 = stageImprovementBound({ gamma, aMax: span, steps: measured.map(({ dTok }, i) => ({ surrogate: surrogates[i], radius: dTok.bound })) }).bound
+  const thm36 = stageImprovementBound({
+    gamma,
+    aMax: span,
+    steps: measured.map(({ dTok }, i) => ({ surrogate: surrogates[i], radius: dTok.bound })),
+  }).bound
   const activeMass = activeMassBound({
-    gamma, aMax: span, steps: measured.map(({ dTok, rho }, i) => ({ surrogate: surrogates[i], radius: dTok.bound, rho: rho.bound })),
+    gamma,
+    aMax: span,
+    steps: measured.map(({ dTok, rho }, i) => ({ surrogate: surrogates[i], radius: dTok.bound, rho: rho.bound })),
   }).bound
   const tvRange = shiftBound({
-    gamma, cap: true,
-    steps: measured.map(({ tvMean, tvMax }, i) => ({ surrogate: surrogates[i], shift: tvShift({ gamma, tvMean: tvMean.bound }), magnitude: tvMax * span })),
+    gamma,
+    cap: true,
+    steps: measured.map(({ tvMean, tvMax }, i) => ({
+      surrogate: surrogates[i],
+      shift: tvShift({ gamma, tvMean: tvMean.bound }),
+      magnitude: tvMax * span,
+    })),
   }).bound
   return {
     confidence,
     steps: measured.map(({ agent, surrogate, dTok, tvMean, rho }) => ({ agent, surrogate, dTok, tvMean, rho })),
-    aMax: span, thm36, activeMass, tvRange, best: Math.max(thm36, activeMass, tvRange), rollouts: rollouts * order.length,
+    aMax: span,
+    thm36,
+    activeMass,
+    tvRange,
+    best: Math.max(thm36, activeMass, tvRange),
+    rollouts: rollouts * order.length,
   }
 }
 
@@ -94,7 +121,12 @@ const sampleStep = (
   mdp: TeamMdp,
   before: TeamPolicy,
   after: TeamPolicy,
-  { agent, rollouts: count, failure, random }: { readonly agent: number; readonly rollouts: number; readonly failure: number; readonly random: Random },
+  {
+    agent,
+    rollouts: count,
+    failure,
+    random,
+  }: { readonly agent: number; readonly rollouts: number; readonly failure: number; readonly random: Random },
 ): SampledStep => {
   const rollouts = simulate(mdp, before, { rollouts: count, horizon: 'geometric', random })
   // the continuation is long enough for its bias to be far below the sampling error

@@ -13,8 +13,9 @@ import { staleOwnStatesBound } from './stale-own-states.js'
 import { tiltToRadius } from './update.js'
 
 /**
- * How a stage scales with the team: one stage of exact trust-region updates (tilts along the exact advantage, agents in their order, every radius
- * used up) on random MDPs of n agents, everything evaluated exactly, averaged over seeds, and a growth exponent of every quantity.
+ * How a stage scales with the team: one stage of exact trust-region updates (tilts along the exact advantage, agents in their order,
+ * every radius used up) on random MDPs of n agents, everything evaluated exactly, averaged over seeds, and a growth exponent of every
+ * quantity.
  */
 export interface ScalingSetup {
   readonly family: 'ring' | 'routed' | 'tree'
@@ -65,7 +66,9 @@ export const ROUNDS = 2
  */
 export const measureScaling = (setup: ScalingSetup, onStage: () => void = () => {}): ScalingTable => {
   checkSetup(setup)
-  const table = Object.fromEntries(Object.keys(QUANTITIES).map((name) => [name, setup.sizes.map((n) => ({ n, samples: new Float64Array(setup.seeds) }))])) as ScalingTable
+  const table = Object.fromEntries(
+    Object.keys(QUANTITIES).map((name) => [name, setup.sizes.map((n) => ({ n, samples: new Float64Array(setup.seeds) }))]),
+  ) as ScalingTable
   setup.sizes.forEach((n, row) => {
     for (let k = 0; k < setup.seeds; k++) {
       const one = measureOne(setup, n, seeded(setup.seed).fork(n).fork(k))
@@ -87,7 +90,11 @@ const measureOne = (setup: ScalingSetup, n: number, random: Random): Record<Quan
     },
   })
   const measure = measureStage(stage)
-  return { ...measured(measure), ...penalties(measure, mdp.gamma), ess: essLimit(mdp, stage.policies[0], stage.policies[n - 1], ROUNDS * n) }
+  return {
+    ...measured(measure),
+    ...penalties(measure, mdp.gamma),
+    ess: essLimit(mdp, stage.policies[0], stage.policies[n - 1], ROUNDS * n),
+  }
 }
 
 const measured = ({ steps }: StageMeasure) => ({
@@ -103,7 +110,8 @@ const penalties = (measure: StageMeasure, gamma: number) => {
   const c = penaltyConstant({ gamma, aMax })
   const bounds = stageBounds(measure, { gamma, radii: steps.map((step) => step.dTok), kind: 'exact' })
   const ownStates = (shift: (step: { dTok: number; rho: number }) => number): number =>
-    staleOwnStatesBound({ gamma, steps: steps.map((step) => ({ surrogate: step.lStale, shift: shift(step), low: -aMax, high: aMax })) }).penalty / c
+    staleOwnStatesBound({ gamma, steps: steps.map((step) => ({ surrogate: step.lStale, shift: shift(step), low: -aMax, high: aMax })) })
+      .penalty / c
   return {
     c,
     thm36: bounds.thm36.penalty / c,
@@ -136,12 +144,18 @@ const checkSetup = ({ family, sizes, delta, gamma, levels, actions, seeds }: Sca
   })
   if (!(delta > 0 && delta < Infinity)) throw new InputError(`delta: holds ${delta}; above 0`)
   if (!(gamma > 0 && gamma < 1)) throw new InputError(`gamma: holds ${gamma}; strictly between 0 and 1`)
-  for (const [name, value, least] of [['levels', levels, 1], ['actions', actions, 2], ['seeds', seeds, 1]] as const) {
+  for (const [name, value, least] of [
+    ['levels', levels, 1],
+    ['actions', actions, 2],
+    ['seeds', seeds, 1],
+  ] as const) {
     if (!Number.isInteger(value) || value < least) throw new InputError(`${name}: holds ${value}; a whole number, at least ${least}`)
   }
 }
 
-/** How one quantity grows. `fit` and `bootstrap` are absent for what has no exponent: a mean of 0, and ESS/B, which decays exponentially. */
+/**
+ * How one quantity grows. `fit` and `bootstrap` are absent for what has no exponent: a mean of 0, and ESS/B, which decays exponentially.
+ */
 export interface ScalingExponent {
   /** Mean over the seeds for every n, with a percentile bootstrap interval over the seeds. */
   readonly means: readonly { readonly n: number; readonly interval: Interval }[]
@@ -166,7 +180,10 @@ export const scalingExponents = (
     const fit = (of: readonly GrowthRow[]): GrowthFit => fitPowerLaw(of, { confidence })
     return { means, fit: fit(points), bootstrap: bootstrapSamples(rows, fit, { confidence, random }), local: localExponents(points) }
   }
-  return Object.fromEntries(Object.entries(table).map(([name, rows]) => [name, exponent(name as Quantity, rows)])) as Record<Quantity, ScalingExponent>
+  return Object.fromEntries(Object.entries(table).map(([name, rows]) => [name, exponent(name as Quantity, rows)])) as Record<
+    Quantity,
+    ScalingExponent
+  >
 }
 
 const sum = <T>(items: readonly T[], of: (item: T) => number): number => items.reduce((total, item) => total + of(item), 0)

@@ -7,10 +7,10 @@ import { penaltyConstant } from './bounds.js'
 /**
  * Families on which the actual stale gap Σ|L_i^seq − L_i^stale| (exact advantages) is as large as it can be, for every n.
  *
- * A family is a *template*: every agent owns the same few states, and the successor of a (state, action) is a state of the same agent, of the next or the previous
- * one, of the first or of the last. A search moves the template so that at one n the gap is as large as possible; how it and its bounds grow with n is
- * then computed exactly. Theorem 3.7 allows a gap that grows like n² (in units of c√δ); the own-states bound proves
- * that with a centred advantage it cannot grow faster than the sum of the shifts.
+ * A family is a *template*: every agent owns the same few states, and the successor of a (state, action) is a state of the same agent, of
+ * the next or the previous one, of the first or of the last. A search moves the template so that at one n the gap is as large as
+ * possible; how it and its bounds grow with n is then computed exactly. Theorem 3.7 allows a gap that grows like n² (in units of c√δ);
+ * the own-states bound proves that with a centred advantage it cannot grow faster than the sum of the shifts.
  */
 export interface Template {
   /** States of every agent. */
@@ -32,22 +32,33 @@ export interface Template {
 export const RELATIONS = ['own', 'next', 'previous', 'first', 'last'] as const
 
 /** The team of n agents made of a template, and its stage in the agents' order. State `states·j + k` is agent j's k-th. */
-export const teamOfTemplate = (template: Template, n: number, gamma: number): { readonly mdp: TeamMdp; readonly policies: readonly TeamPolicy[] } => {
+export const teamOfTemplate = (
+  template: Template,
+  n: number,
+  gamma: number,
+): { readonly mdp: TeamMdp; readonly policies: readonly TeamPolicy[] } => {
   const { states: own, relation, to, reward, alternates, startsFirst, before, after } = template
   const states = n * own
   const other = (agent: number, kind: number): number => {
     switch (RELATIONS[kind]) {
-      case 'own': return agent
-      case 'next': return Math.min(agent + 1, n - 1)
-      case 'previous': return Math.max(agent - 1, 0)
-      case 'first': return 0
-      case 'last': return n - 1
+      case 'own':
+        return agent
+      case 'next':
+        return Math.min(agent + 1, n - 1)
+      case 'previous':
+        return Math.max(agent - 1, 0)
+      case 'first':
+        return 0
+      case 'last':
+        return n - 1
     }
   }
   const local = (pair: number): number => pair % (2 * own)
   const agentOf = (pair: number): number => Math.floor(pair / (2 * own))
   const mdp = teamMdp({
-    n, gamma, states,
+    n,
+    gamma,
+    states,
     mu: Float64Array.from({ length: states }, (_, s) => (s % own > 0 ? 0 : startsFirst ? Number(s === 0) : 1 / n)),
     activeAgent: Int32Array.from({ length: states }, (_, s) => Math.floor(s / own)),
     actionStart: Int32Array.from({ length: states + 1 }, (_, s) => 2 * s),
@@ -85,7 +96,13 @@ export interface StaleGap {
 
 export const staleGapOf = (template: Template, n: number, gamma: number): StaleGap => {
   const { mdp, policies } = teamOfTemplate(template, n, gamma)
-  const { steps, aMax } = measureStage(stageOfPolicies(mdp, policies, policies.slice(1).map((_, i) => i)))
+  const { steps, aMax } = measureStage(
+    stageOfPolicies(
+      mdp,
+      policies,
+      policies.slice(1).map((_, i) => i),
+    ),
+  )
   const sum = (of: (step: (typeof steps)[number], i: number) => number): number => steps.reduce((total, step, i) => total + of(step, i), 0)
   return {
     n,
@@ -100,14 +117,20 @@ export const staleGapOf = (template: Template, n: number, gamma: number): StaleG
 }
 
 /**
- * Search the template whose gap at team size n is the largest share of what the own-states bound allows at most, 2(n − 1)·A_max/(1−γ): no shift
- * exceeds 2. The same random state gives the same template.
+ * Search the template whose gap at team size n is the largest share of what the own-states bound allows at most, 2(n − 1)·A_max/(1−γ): no
+ * shift exceeds 2. The same random state gives the same template.
  *
  * @param states of every agent
  * @param evaluations templates tried: half in equal parts from `restarts` random starts, half from the best of them
  */
 export const searchStaleFamily = (
-  { n, gamma, states, evaluations, restarts }: {
+  {
+    n,
+    gamma,
+    states,
+    evaluations,
+    restarts,
+  }: {
     readonly n: number
     readonly gamma: number
     readonly states: number
@@ -161,13 +184,26 @@ const neighbour = (template: Template, random: Random): Template => {
     const s = random.int(states)
     const pair = 2 * s + random.int(2)
     switch (random.int(7)) {
-      case 0: relation[pair] = random.int(RELATIONS.length); break
-      case 1: to[pair] = random.int(states); break
-      case 2: reward[pair] = random.next() < 0.3 ? random.int(3) - 1 : Math.min(Math.max(reward[pair] + step(), -1), 1); break
-      case 3: before[s] = Math.min(Math.max(before[s] + 3 * step(), -12), 12); break
-      case 4: after[s] = Math.min(Math.max(after[s] + 3 * step(), -12), 12); break
-      case 5: alternates = !alternates; break
-      case 6: startsFirst = !startsFirst
+      case 0:
+        relation[pair] = random.int(RELATIONS.length)
+        break
+      case 1:
+        to[pair] = random.int(states)
+        break
+      case 2:
+        reward[pair] = random.next() < 0.3 ? random.int(3) - 1 : Math.min(Math.max(reward[pair] + step(), -1), 1)
+        break
+      case 3:
+        before[s] = Math.min(Math.max(before[s] + 3 * step(), -12), 12)
+        break
+      case 4:
+        after[s] = Math.min(Math.max(after[s] + 3 * step(), -12), 12)
+        break
+      case 5:
+        alternates = !alternates
+        break
+      case 6:
+        startsFirst = !startsFirst
     }
   }
   return { states, relation, to, reward, alternates, startsFirst, before, after }

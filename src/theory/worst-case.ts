@@ -6,15 +6,19 @@ import { measureStage, stageOfPolicies, type StageMeasure } from './stage.js'
 import { staleOwnStatesBound } from './stale-own-states.js'
 
 /**
- * How much of a bound can be lost: a search for the MDP and the stage that bring (actual loss)/(penalty) of a statement as near to 1 as it
- * gets. The loss is what the surrogates promised and the team did not gain, Σ L_i − (J(π̄) − J(π_cur)); a statement says that its penalty is at least that.
+ * How much of a bound can be lost: a search for the MDP and the stage that bring (actual loss)/(penalty) of a statement as near to 1 as
+ * it gets. The loss is what the surrogates promised and the team did not gain, Σ L_i − (J(π̄) − J(π_cur)); a statement says that its
+ * penalty is at least that.
  *
- * The result is a lower bound on the supremum: what one search reached. Random restarts, then local moves that are kept when they do not make the ratio worse.
+ * The result is a lower bound on the supremum: what one search reached. Random restarts, then local moves that are kept when they do not
+ * make the ratio worse.
  */
 export type WorstCaseStatement = 'thm34' | 'activeMass' | 'tv' | 'halfSpanTv' | 'thm36' | 'thm37Exact' | 'thm37Paper' | 'staleOwnStates'
 
 /** What each statement is, and which stages it is searched on. */
-export const WORST_CASE_STATEMENTS: Readonly<Record<WorstCaseStatement, { readonly label: string; readonly stale: boolean; readonly steps: 'first' | 'all' }>> = {
+export const WORST_CASE_STATEMENTS: Readonly<
+  Record<WorstCaseStatement, { readonly label: string; readonly stale: boolean; readonly steps: 'first' | 'all' }>
+> = {
   thm34: { label: 'Theorem 3.4 (Pinsker, A_max)', stale: false, steps: 'first' },
   activeMass: { label: 'active mass (one update)', stale: false, steps: 'first' },
   tv: { label: 'total variation (one update)', stale: false, steps: 'first' },
@@ -68,7 +72,10 @@ export interface WorstCaseSetup {
 export const searchWorstCase = (setup: WorstCaseSetup, random: Random): WorstCase => {
   const { statement, gamma, evaluations, restarts, from = [] } = setup
   const score = (instance: Instance): number => lossOverPenalty(statement, instance)
-  const starts = [...from.map((instance) => ({ ...instance, gamma })), ...Array.from({ length: restarts }, () => randomInstance(setup, random))]
+  const starts = [
+    ...from.map((instance) => ({ ...instance, gamma })),
+    ...Array.from({ length: restarts }, () => randomInstance(setup, random)),
+  ]
   const share = Math.floor(evaluations / 2 / starts.length)
   const best = starts
     .map((instance) => climb({ instance, ratio: score(instance) }, score, share, random))
@@ -91,11 +98,19 @@ const climb = (from: Scored, score: (instance: Instance) => number, evaluations:
   return best
 }
 
-/** One to three coordinates moved: a discrete one drawn again, a continuous one drawn again or moved by a normal step of any scale from 1e-4 to 1. */
+/**
+ * One to three coordinates moved: a discrete one drawn again, a continuous one drawn again or moved by a normal step of any scale from
+ * 1e-4 to 1.
+ */
 const neighbour = (instance: Instance, random: Random): Instance => {
   const moved = {
-    ...instance, activeAgent: instance.activeAgent.slice(), next: instance.next.slice(), reward: instance.reward.slice(), start: instance.start.slice(),
-    before: instance.before.slice(), after: instance.after.slice(),
+    ...instance,
+    activeAgent: instance.activeAgent.slice(),
+    next: instance.next.slice(),
+    reward: instance.reward.slice(),
+    start: instance.start.slice(),
+    before: instance.before.slice(),
+    after: instance.after.slice(),
   }
   const states = moved.activeAgent.length
   const step = (): number => 10 ** (-4 * random.next()) * random.normal()
@@ -103,12 +118,24 @@ const neighbour = (instance: Instance, random: Random): Instance => {
     const s = random.int(states)
     const pair = 2 * s + random.int(2)
     switch (random.int(7)) {
-      case 0: moved.next[pair] = random.int(states); break
-      case 1: moved.activeAgent[s] = random.int(moved.agents); break
-      case 2: moved.reward[pair] = random.next() < 0.3 ? random.int(3) - 1 : Math.min(Math.max(moved.reward[pair] + step(), -1), 1); break
-      case 3: moved.start[s] = random.next() < 0.2 ? 30 * (random.next() - 1) : moved.start[s] + 5 * step(); break
-      case 4: moved.before[s] = random.next() < 0.1 ? logOdds(random) : moved.before[s] + 3 * step(); break
-      case 5: moved.after[s] = random.next() < 0.1 ? logOdds(random) : moved.after[s] + 3 * step(); break
+      case 0:
+        moved.next[pair] = random.int(states)
+        break
+      case 1:
+        moved.activeAgent[s] = random.int(moved.agents)
+        break
+      case 2:
+        moved.reward[pair] = random.next() < 0.3 ? random.int(3) - 1 : Math.min(Math.max(moved.reward[pair] + step(), -1), 1)
+        break
+      case 3:
+        moved.start[s] = random.next() < 0.2 ? 30 * (random.next() - 1) : moved.start[s] + 5 * step()
+        break
+      case 4:
+        moved.before[s] = random.next() < 0.1 ? logOdds(random) : moved.before[s] + 3 * step()
+        break
+      case 5:
+        moved.after[s] = random.next() < 0.1 ? logOdds(random) : moved.after[s] + 3 * step()
+        break
       case 6: {
         // a small update of a row: both log-odds together
         const at = moved.before[s] + 3 * step()
@@ -141,12 +168,19 @@ export const stageOfInstance = (instance: Instance): { readonly mdp: TeamMdp; re
   const weights = start.map((x) => Math.exp(x - top))
   const total = weights.reduce((a, b) => a + b, 0)
   const mdp = teamMdp({
-    n: agents, gamma, states, mu: weights.map((w) => w / total), activeAgent, next, reward,
+    n: agents,
+    gamma,
+    states,
+    mu: weights.map((w) => w / total),
+    activeAgent,
+    next,
+    reward,
     actionStart: Int32Array.from({ length: states + 1 }, (_, s) => 2 * s),
     rowStart: Int32Array.from({ length: 2 * states + 1 }, (_, k) => k),
     prob: new Float64Array(2 * states).fill(1),
   })
-  const rows = (odds: Float64Array): TeamPolicy => Float64Array.from({ length: 2 * states }, (_, k) => 1 / (1 + Math.exp(k % 2 ? odds[k >> 1] : -odds[k >> 1])))
+  const rows = (odds: Float64Array): TeamPolicy =>
+    Float64Array.from({ length: 2 * states }, (_, k) => 1 / (1 + Math.exp(k % 2 ? odds[k >> 1] : -odds[k >> 1])))
   const target = rows(instance.after)
   const policies = [rows(instance.before)]
   for (let agent = 0; agent < agents; agent++) policies.push(replaceAgent(mdp, policies[agent], agent, target))
@@ -163,7 +197,13 @@ export const lossOverPenalty = (statement: WorstCaseStatement, instance: Instanc
   const { stale, steps: which } = WORST_CASE_STATEMENTS[statement]
   // agents after the first keep their rows when one update alone is looked at
   const teams = which === 'first' ? policies.map((policy, i) => (i < 2 ? policy : policies[1])) : policies
-  const measure = measureStage(stageOfPolicies(mdp, teams, teams.slice(1).map((_, i) => i)))
+  const measure = measureStage(
+    stageOfPolicies(
+      mdp,
+      teams,
+      teams.slice(1).map((_, i) => i),
+    ),
+  )
   const promised = measure.steps.reduce((sum, step) => sum + (stale ? step.lStale : step.lSeq), 0)
   const penalty = penaltyOf(statement, measure, gamma)
   if (!(penalty > (SMALLEST_PENALTY * measure.aMax) / (1 - gamma) ** 2)) return -Infinity
@@ -174,15 +214,24 @@ const penaltyOf = (statement: WorstCaseStatement, { steps, aMax: stageMax }: Sta
   const [first] = steps
   const c = penaltyConstant({ gamma, aMax: stageMax })
   switch (statement) {
-    case 'thm34': return penaltyConstant({ gamma, aMax: first.aMax }) * Math.sqrt(first.dTok)
-    case 'activeMass': return (activeMassShift({ gamma, rho: first.rho, radius: first.dTok }) * first.aMax) / (1 - gamma)
-    case 'tv': return (tvShift({ gamma, tvMean: first.tvMean }) * first.aMax) / (1 - gamma)
-    case 'halfSpanTv': return (tvShift({ gamma, tvMean: first.tvMean }) * first.advantageSpan) / 2 / (1 - gamma)
-    case 'thm36': return steps.reduce((sum, step) => sum + c * Math.sqrt(step.dTok), 0)
-    case 'thm37Exact': return steps.reduce((sum, step, i) => sum + c * (steps.length - i) * Math.sqrt(step.dTok), 0)
-    case 'thm37Paper': return steps.reduce((sum, step) => sum + c * steps.length * Math.sqrt(step.dTok), 0)
-    case 'staleOwnStates': return staleOwnStatesBound({
-      gamma, steps: steps.map((step) => ({ surrogate: 0, shift: pinskerShift({ gamma, radius: step.dTok }), low: -stageMax, high: stageMax })),
-    }).penalty
+    case 'thm34':
+      return penaltyConstant({ gamma, aMax: first.aMax }) * Math.sqrt(first.dTok)
+    case 'activeMass':
+      return (activeMassShift({ gamma, rho: first.rho, radius: first.dTok }) * first.aMax) / (1 - gamma)
+    case 'tv':
+      return (tvShift({ gamma, tvMean: first.tvMean }) * first.aMax) / (1 - gamma)
+    case 'halfSpanTv':
+      return (tvShift({ gamma, tvMean: first.tvMean }) * first.advantageSpan) / 2 / (1 - gamma)
+    case 'thm36':
+      return steps.reduce((sum, step) => sum + c * Math.sqrt(step.dTok), 0)
+    case 'thm37Exact':
+      return steps.reduce((sum, step, i) => sum + c * (steps.length - i) * Math.sqrt(step.dTok), 0)
+    case 'thm37Paper':
+      return steps.reduce((sum, step) => sum + c * steps.length * Math.sqrt(step.dTok), 0)
+    case 'staleOwnStates':
+      return staleOwnStatesBound({
+        gamma,
+        steps: steps.map((step) => ({ surrogate: 0, shift: pinskerShift({ gamma, radius: step.dTok }), low: -stageMax, high: stageMax })),
+      }).penalty
   }
 }

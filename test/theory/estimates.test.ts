@@ -1,7 +1,13 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { dTok } from '../../src/theory/divergence.js'
 import {
-  estimate, estimateActiveMass, estimateAdvantageError, estimateMessageKl, estimateOccupancy, estimateSurrogate, estimateTokenKl,
+  estimate,
+  estimateActiveMass,
+  estimateAdvantageError,
+  estimateMessageKl,
+  estimateOccupancy,
+  estimateSurrogate,
+  estimateTokenKl,
 } from '../../src/theory/estimates.js'
 import { evaluate, type Evaluation } from '../../src/theory/evaluate.js'
 import { randomPolicy, ring, routed } from '../../src/theory/families.js'
@@ -91,7 +97,12 @@ describe('estimates', () => {
     const advantage = exact.A.map((x) => x + 0.5 + 0.2 * draw.normal())
     const rollouts = simulate(mdp, before, { rollouts: 30_000, horizon: 'geometric', random: random(11) })
     const error = estimateAdvantageError({ mdp, rollouts, before, after, advantage, steps: 60, random: random(12) }, sure)
-    const truth = exactly(mdp, exact.d, after, advantage.map((x, k) => x - exact.A[k]))
+    const truth = exactly(
+      mdp,
+      exact.d,
+      after,
+      advantage.map((x, k) => x - exact.A[k]),
+    )
     holds(error, truth)
     expect(error.high - error.low).toBeLessThan(0.3)
     expect(error.low).toBeGreaterThan(0.2)
@@ -103,7 +114,8 @@ describe('estimates', () => {
     const trials = 800
     for (let k = 0; k < trials; k++) {
       const rollouts = simulate(mdp, before, { rollouts: 60, horizon: k % 2 ? 'geometric' : 8, random: draw })
-      if (estimateActiveMass(mdp, rollouts, { confidence: 0.7 }).some(({ low, high }, j) => exact.rho[j] < low || exact.rho[j] > high)) count++
+      if (estimateActiveMass(mdp, rollouts, { confidence: 0.7 }).some(({ low, high }, j) => exact.rho[j] < low || exact.rho[j] > high))
+        count++
     }
     // error probability 1e-6
     expect(proportionInterval(count, trials, { confidence: 1 - 2e-6 }).low).toBeLessThanOrEqual(0.3)
@@ -111,15 +123,28 @@ describe('estimates', () => {
 
   it('lost support: an infinite KL has an infinite interval, and gained support is refused', () => {
     const one = teamMdp({
-      n: 1, gamma: 0.5, states: 1, mu: Float64Array.of(1), activeAgent: Int32Array.of(0), actionStart: Int32Array.of(0, 2), rowStart: Int32Array.of(0, 1, 2),
-      next: Int32Array.of(0, 0), prob: Float64Array.of(1, 1), reward: Float64Array.of(0, 1),
+      n: 1,
+      gamma: 0.5,
+      states: 1,
+      mu: Float64Array.of(1),
+      activeAgent: Int32Array.of(0),
+      actionStart: Int32Array.of(0, 2),
+      rowStart: Int32Array.of(0, 1, 2),
+      next: Int32Array.of(0, 0),
+      prob: Float64Array.of(1, 1),
+      reward: Float64Array.of(0, 1),
     })
     const mixed = teamPolicy(one, [[0.5, 0.5]])
     const pure = teamPolicy(one, [[1, 0]])
     const rollouts = simulate(one, mixed, { rollouts: 50, horizon: 'geometric', random: random(1) })
-    expect(estimateTokenKl({ mdp: one, rollouts, before: mixed, after: pure, estimator: 'plain' })).toMatchObject({ estimate: Infinity, high: Infinity })
+    expect(estimateTokenKl({ mdp: one, rollouts, before: mixed, after: pure, estimator: 'plain' })).toMatchObject({
+      estimate: Infinity,
+      high: Infinity,
+    })
     const narrow = simulate(one, pure, { rollouts: 50, horizon: 'geometric', random: random(1) })
-    expect(() => estimateTokenKl({ mdp: one, rollouts: narrow, before: pure, after: mixed })).toThrow('after[0][1]: holds 0.5 where the team before never plays')
+    expect(() => estimateTokenKl({ mdp: one, rollouts: narrow, before: pure, after: mixed })).toThrow(
+      'after[0][1]: holds 0.5 where the team before never plays',
+    )
     expect(() => simulate(one, mixed, { rollouts: 0, horizon: 3, random: random(1) })).toThrow('rollouts: holds 0')
     expect(() => simulate(one, mixed, { rollouts: 2, horizon: 0.5, random: random(1) })).toThrow('horizon: holds 0.5')
   })

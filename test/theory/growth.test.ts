@@ -1,6 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { bootstrapResiduals, bootstrapSamples, fitPowerLaw, fitPowerLawWithOffset, localExponents, roundingRange } from '../../src/theory/growth.js'
+import {
+  bootstrapResiduals,
+  bootstrapSamples,
+  fitPowerLaw,
+  fitPowerLawWithOffset,
+  localExponents,
+  roundingRange,
+} from '../../src/theory/growth.js'
 import { proportionInterval } from '../../src/theory/intervals.js'
 import { random } from '../../src/util/random.js'
 
@@ -9,18 +16,26 @@ const exact = (c: number, alpha: number, a = 0): { n: number; y: number }[] => s
 
 describe('growth exponents', () => {
   it('an exact power law gives its exponent back, with or without weights, with error 0', () => {
-    fc.assert(fc.property(fc.double({ min: 0.01, max: 100, noNaN: true }), fc.double({ min: -3, max: 4, noNaN: true }), (c, alpha) => {
-      const fit = fitPowerLaw(exact(c, alpha))
-      expect(fit.alpha).toBeCloseTo(alpha, 10)
-      expect(fit.coefficient / c).toBeCloseTo(1, 9)
-      expect(fit.standardError).toBeLessThan(1e-9)
-      expect(fitPowerLaw(exact(c, alpha).map((row, k) => ({ ...row, weight: 1 + k }))).alpha).toBeCloseTo(alpha, 10)
-      for (const step of localExponents(exact(c, alpha))) expect(step.alpha).toBeCloseTo(alpha, 9)
-    }))
+    fc.assert(
+      fc.property(fc.double({ min: 0.01, max: 100, noNaN: true }), fc.double({ min: -3, max: 4, noNaN: true }), (c, alpha) => {
+        const fit = fitPowerLaw(exact(c, alpha))
+        expect(fit.alpha).toBeCloseTo(alpha, 10)
+        expect(fit.coefficient / c).toBeCloseTo(1, 9)
+        expect(fit.standardError).toBeLessThan(1e-9)
+        expect(fitPowerLaw(exact(c, alpha).map((row, k) => ({ ...row, weight: 1 + k }))).alpha).toBeCloseTo(alpha, 10)
+        for (const step of localExponents(exact(c, alpha))) expect(step.alpha).toBeCloseTo(alpha, 9)
+      }),
+    )
   })
 
   it('a power law over an offset gives all three parameters back', () => {
-    for (const [c, alpha, a] of [[0.3, 2, 5], [2, 0.5, -1], [1, 1, 0], [-3, -1, 4], [0.01, 3.7, 100]]) {
+    for (const [c, alpha, a] of [
+      [0.3, 2, 5],
+      [2, 0.5, -1],
+      [1, 1, 0],
+      [-3, -1, 4],
+      [0.01, 3.7, 100],
+    ]) {
       const fit = fitPowerLawWithOffset(exact(c, alpha, a))
       expect(fit.alpha).toBeCloseTo(alpha, 5)
       expect(fit.coefficient).toBeCloseTo(c, 4)
@@ -34,12 +49,21 @@ describe('growth exponents', () => {
 
   it('matches a least-squares fit done by hand', () => {
     // log₂: (0,0), (1,1), (2,3): slope 3/2, residuals 1/6, −1/3, 1/6
-    const fit = fitPowerLaw([{ n: 1, y: 1 }, { n: 2, y: 2 }, { n: 4, y: 8 }])
+    const fit = fitPowerLaw([
+      { n: 1, y: 1 },
+      { n: 2, y: 2 },
+      { n: 4, y: 8 },
+    ])
     expect(fit.alpha).toBeCloseTo(1.5, 12)
     expect(fit.standardError).toBeCloseTo(Math.sqrt(1 / 6 / 2), 12)
     expect(fit.high - 1.5).toBeCloseTo(12.7062047362 * Math.sqrt(1 / 12), 6)
     // weight 2 is the row twice, for the line
-    const rows = [{ n: 1, y: 1.1 }, { n: 2, y: 2 }, { n: 4, y: 8 }, { n: 5, y: 7 }]
+    const rows = [
+      { n: 1, y: 1.1 },
+      { n: 2, y: 2 },
+      { n: 4, y: 8 },
+      { n: 5, y: 7 },
+    ]
     const twice = fitPowerLaw([...rows, rows[2]])
     const weighted = fitPowerLaw(rows.map((row, k) => ({ ...row, weight: k === 2 ? 2 : 1 })))
     expect(weighted.alpha).toBeCloseTo(twice.alpha, 12)
@@ -51,10 +75,16 @@ describe('growth exponents', () => {
     let offsetMisses = 0
     const trials = 1500
     for (let k = 0; k < trials; k++) {
-      const log = fitPowerLaw(sizes.map((n) => ({ n, y: 2 * n ** 1.3 * Math.exp(0.2 * draw.normal()) })), { confidence: 0.9 })
+      const log = fitPowerLaw(
+        sizes.map((n) => ({ n, y: 2 * n ** 1.3 * Math.exp(0.2 * draw.normal()) })),
+        { confidence: 0.9 },
+      )
       if (log.low > 1.3 || log.high < 1.3) logMisses++
       if (k >= 400) continue
-      const offset = fitPowerLawWithOffset(sizes.map((n) => ({ n, y: 5 + 0.5 * n ** 1.3 + 0.3 * draw.normal() })), { confidence: 0.9 })
+      const offset = fitPowerLawWithOffset(
+        sizes.map((n) => ({ n, y: 5 + 0.5 * n ** 1.3 + 0.3 * draw.normal() })),
+        { confidence: 0.9 },
+      )
       if (offset.low > 1.3 || offset.high < 1.3) offsetMisses++
     }
     const log = proportionInterval(logMisses, trials, { confidence: 1 - 1e-6 })
@@ -86,7 +116,11 @@ describe('growth exponents', () => {
   })
 
   it('the rounding range holds every fit of a table that rounds to the same numbers', () => {
-    const rows = [{ n: 2, y: 0.08 }, { n: 3, y: 0.21 }, { n: 8, y: 1.89 }]
+    const rows = [
+      { n: 2, y: 0.08 },
+      { n: 3, y: 0.21 },
+      { n: 8, y: 1.89 },
+    ]
     const [low, high] = roundingRange(rows, 0.005)
     const draw = random(13)
     for (let k = 0; k < 200; k++) {
@@ -98,13 +132,48 @@ describe('growth exponents', () => {
   })
 
   it('refuses tables that have no exponent', () => {
-    expect(() => fitPowerLaw([{ n: 2, y: 1 }, { n: 2, y: 3 }])).toThrow('1 different n; 2 at least are needed')
-    expect(() => fitPowerLaw([{ n: 2, y: 1 }, { n: 3, y: 0 }])).toThrow('y is 0')
-    expect(() => fitPowerLaw([{ n: 0, y: 1 }, { n: 3, y: 1 }])).toThrow('n is 0')
-    expect(() => fitPowerLaw([{ n: 1, y: NaN }, { n: 3, y: 1 }])).toThrow('y is NaN at n = 1')
-    expect(() => fitPowerLaw([{ n: 1, y: 1, weight: 0 }, { n: 3, y: 1 }])).toThrow('weight is 0')
-    expect(() => fitPowerLawWithOffset([{ n: 2, y: 1 }, { n: 3, y: 2 }])).toThrow('2 different n; 3 at least')
+    expect(() =>
+      fitPowerLaw([
+        { n: 2, y: 1 },
+        { n: 2, y: 3 },
+      ]),
+    ).toThrow('1 different n; 2 at least are needed')
+    expect(() =>
+      fitPowerLaw([
+        { n: 2, y: 1 },
+        { n: 3, y: 0 },
+      ]),
+    ).toThrow('y is 0')
+    expect(() =>
+      fitPowerLaw([
+        { n: 0, y: 1 },
+        { n: 3, y: 1 },
+      ]),
+    ).toThrow('n is 0')
+    expect(() =>
+      fitPowerLaw([
+        { n: 1, y: NaN },
+        { n: 3, y: 1 },
+      ]),
+    ).toThrow('y is NaN at n = 1')
+    expect(() =>
+      fitPowerLaw([
+        { n: 1, y: 1, weight: 0 },
+        { n: 3, y: 1 },
+      ]),
+    ).toThrow('weight is 0')
+    expect(() =>
+      fitPowerLawWithOffset([
+        { n: 2, y: 1 },
+        { n: 3, y: 2 },
+      ]),
+    ).toThrow('2 different n; 3 at least')
     // two rows: a line, and nothing known of its error
-    expect(fitPowerLaw([{ n: 2, y: 1 }, { n: 4, y: 4 }])).toMatchObject({ alpha: 2, low: -Infinity, high: Infinity })
+    expect(
+      fitPowerLaw([
+        { n: 2, y: 1 },
+        { n: 4, y: 4 },
+      ]),
+    ).toMatchObject({ alpha: 2, low: -Infinity, high: Infinity })
   })
 })

@@ -1,7 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import {
-  bootstrapInterval, empiricalBernsteinInterval, hoeffdingInterval, mean, normalQuantile, proportionInterval, quantileSorted, studentInterval, studentQuantile,
-  variance, type Interval,
+  bootstrapInterval,
+  empiricalBernsteinInterval,
+  hoeffdingInterval,
+  mean,
+  normalQuantile,
+  proportionInterval,
+  quantileSorted,
+  studentInterval,
+  studentQuantile,
+  variance,
+  type Interval,
 } from '../../src/theory/intervals.js'
 import { random } from '../../src/util/random.js'
 
@@ -15,7 +24,10 @@ const misses = (truth: number, repetitions: number, interval: () => Interval): n
   return count
 }
 
-/** An interval of the miss rate that is itself wrong with probability 1e-6: the error probability of the tests below (seeds are fixed, so they pass always or never). */
+/**
+ * An interval of the miss rate that is itself wrong with probability 1e-6: the error probability of the tests below (seeds are fixed, so
+ * they pass always or never).
+ */
 const rate = (count: number, trials: number): Interval => proportionInterval(count, trials, { confidence: 1 - 1e-6 })
 
 describe('intervals', () => {
@@ -43,9 +55,18 @@ describe('intervals', () => {
 
   it('Hoeffding and empirical Bernstein miss a bounded mean no more often than they say', () => {
     const draw = random(1)
-    for (const [p, m] of [[0.5, 20], [0.05, 60], [0.9, 5]] as const) {
+    for (const [p, m] of [
+      [0.5, 20],
+      [0.05, 60],
+      [0.9, 5],
+    ] as const) {
       for (const interval of [hoeffdingInterval, empiricalBernsteinInterval]) {
-        const count = misses(p, 1000, () => interval(Array.from({ length: m }, () => (draw.next() < p ? 1 : 0)), { confidence: 0.7, range: [0, 1] }))
+        const count = misses(p, 1000, () =>
+          interval(
+            Array.from({ length: m }, () => (draw.next() < p ? 1 : 0)),
+            { confidence: 0.7, range: [0, 1] },
+          ),
+        )
         expect(rate(count, 1000).low).toBeLessThanOrEqual(0.3)
       }
     }
@@ -53,14 +74,24 @@ describe('intervals', () => {
 
   it('Student misses a normal mean exactly as often as it says', () => {
     const draw = random(2)
-    const count = misses(3, 4000, () => studentInterval(Array.from({ length: 4 }, () => 3 + 2 * draw.normal()), { confidence: 0.9 }))
+    const count = misses(3, 4000, () =>
+      studentInterval(
+        Array.from({ length: 4 }, () => 3 + 2 * draw.normal()),
+        { confidence: 0.9 },
+      ),
+    )
     expect(rate(count, 4000).low).toBeLessThan(0.1)
     expect(rate(count, 4000).high).toBeGreaterThan(0.1)
   })
 
   it('the bootstrap covers a symmetric mean nearly as it says; BCa moves towards the long tail of a skewed one', () => {
     const draw = random(3)
-    const symmetric = misses(0, 500, () => bootstrapInterval(Array.from({ length: 30 }, () => draw.normal()), { confidence: 0.9, random: draw, replicates: 400 }))
+    const symmetric = misses(0, 500, () =>
+      bootstrapInterval(
+        Array.from({ length: 30 }, () => draw.normal()),
+        { confidence: 0.9, random: draw, replicates: 400 },
+      ),
+    )
     expect(rate(symmetric, 500).low).toBeLessThan(0.12)
     expect(rate(symmetric, 500).high).toBeGreaterThan(0.1)
 

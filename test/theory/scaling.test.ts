@@ -2,7 +2,15 @@ import { describe, expect, it } from 'vitest'
 import { measureScaling, scalingExponents, type ScalingSetup } from '../../src/theory/scaling.js'
 
 const setup: ScalingSetup = {
-  family: 'ring', sizes: [2, 4, 8, 16, 32], radius: 'occupancy', delta: 0.001, gamma: 0.95, levels: 4, actions: 3, seeds: 6, seed: 1,
+  family: 'ring',
+  sizes: [2, 4, 8, 16, 32],
+  radius: 'occupancy',
+  delta: 0.001,
+  gamma: 0.95,
+  levels: 4,
+  actions: 3,
+  seeds: 6,
+  seed: 1,
 }
 
 describe('scaling on the ring (4 levels per agent, γ = 0.95, n = 2 … 32)', () => {
@@ -11,7 +19,7 @@ describe('scaling on the ring (4 levels per agent, γ = 0.95, n = 2 … 32)', ()
   const alpha = (of: typeof occupancy, name: keyof typeof occupancy): number => of[name].fit!.alpha
   const last = (of: typeof occupancy, name: keyof typeof occupancy): number => of[name].local[3].alpha
 
-  it('√n: the active-mass penalty has α 0.50 and 0.00 where the paper\'s form has 1.00 and 0.50', () => {
+  it("√n: the active-mass penalty has α 0.50 and 0.00 where the paper's form has 1.00 and 0.50", () => {
     expect(Math.abs(alpha(occupancy, 'activeMass') - 0.5)).toBeLessThan(0.02)
     expect(Math.abs(alpha(message, 'activeMass'))).toBeLessThan(0.02)
     expect(Math.abs(alpha(occupancy, 'thm36') - 1)).toBeLessThan(0.02)
@@ -19,7 +27,11 @@ describe('scaling on the ring (4 levels per agent, γ = 0.95, n = 2 … 32)', ()
   })
 
   it('the stale penalties of theory.md, section 3, with their local slopes from 16 to 32', () => {
-    const expected = [['thm37Paper', 2, 2, 1.5, 1.5], ['thm37Exact', 1.87, 1.96, 1.37, 1.46], ['activeMassStale', 1.37, 1.46, 0.87, 0.96]] as const
+    const expected = [
+      ['thm37Paper', 2, 2, 1.5, 1.5],
+      ['thm37Exact', 1.87, 1.96, 1.37, 1.46],
+      ['activeMassStale', 1.37, 1.46, 0.87, 0.96],
+    ] as const
     for (const [name, all, local, allMessage, localMessage] of expected) {
       expect(Math.abs(alpha(occupancy, name) - all)).toBeLessThan(0.01)
       expect(Math.abs(last(occupancy, name) - local)).toBeLessThan(0.01)
@@ -31,8 +43,9 @@ describe('scaling on the ring (4 levels per agent, γ = 0.95, n = 2 … 32)', ()
     expect(last(message, 'ownStatesActiveMass')).toBeLessThan(0.04)
   })
 
-  it('the exact quantities are near theory.md\'s (another ring, other seeds)', () => {
-    const near = (of: typeof occupancy, name: keyof typeof occupancy, value: number): void => expect(Math.abs(alpha(of, name) - value)).toBeLessThan(0.25)
+  it("the exact quantities are near theory.md's (another ring, other seeds)", () => {
+    const near = (of: typeof occupancy, name: keyof typeof occupancy, value: number): void =>
+      expect(Math.abs(alpha(of, name) - value)).toBeLessThan(0.25)
     near(occupancy, 'shifts', 0.56)
     near(occupancy, 'drift', 1.7)
     near(occupancy, 'gap', 1.39)
@@ -49,7 +62,8 @@ describe('scaling on the ring (4 levels per agent, γ = 0.95, n = 2 … 32)', ()
       expect(table).toEqual(measureScaling({ ...small, family }))
       for (const { samples } of table.gap) for (const x of samples) expect(x).toBeGreaterThanOrEqual(0)
     }
-    const refuse = (part: Partial<ScalingSetup>, message: string): void => expect(() => measureScaling({ ...setup, ...part })).toThrow(message)
+    const refuse = (part: Partial<ScalingSetup>, message: string): void =>
+      expect(() => measureScaling({ ...setup, ...part })).toThrow(message)
     refuse({ sizes: [2] }, 'n: holds 1 sizes')
     refuse({ sizes: [3, 2] }, 'n: holds 2 after 3')
     refuse({ sizes: [1, 2] }, 'n: holds 1; whole numbers, at least 2')

@@ -31,8 +31,13 @@ describe('the stale bound over own states', () => {
       const own = Math.max(measure.aMax, measure.aHatMax)
       const estimated = staleOwnStatesBound({
         gamma,
-        steps: measure.steps.map(({ tvMean }, i) =>
-          ({ surrogate: measure.estimates[i].lStaleOwn, zeta: measure.estimates[i].zetaOwn, shift: tvShift({ gamma, tvMean }), low: -own, high: own })),
+        steps: measure.steps.map(({ tvMean }, i) => ({
+          surrogate: measure.estimates[i].lStaleOwn,
+          zeta: measure.estimates[i].zetaOwn,
+          shift: tvShift({ gamma, tvMean }),
+          low: -own,
+          high: own,
+        })),
       })
       expect(estimated.bound).toBeLessThanOrEqual(measure.improvement + scale)
     }
@@ -51,19 +56,32 @@ describe('the stale bound over own states', () => {
   })
 
   it('counterexample: an estimate that is not centred, summed over all states, breaks it', () => {
-    // Agent 0 chooses at the start between two absorbing states; Â = 1 in the one it moves towards, whoever acts. Agents 1, 2, 3 come later and change nothing.
+    // Agent 0 chooses at the start between two absorbing states; Â = 1 in the one it moves towards, whoever acts. Agents 1, 2, 3 come
+    // later and change nothing.
     const gamma = 0.5
     const mdp = teamMdp({
-      n: 4, gamma, states: 3, mu: Float64Array.of(1, 0, 0), activeAgent: Int32Array.of(0, 1, 2), actionStart: Int32Array.of(0, 2, 3, 4),
-      rowStart: Int32Array.of(0, 1, 2, 3, 4), next: Int32Array.of(1, 2, 1, 2), prob: new Float64Array(4).fill(1), reward: new Float64Array(4),
+      n: 4,
+      gamma,
+      states: 3,
+      mu: Float64Array.of(1, 0, 0),
+      activeAgent: Int32Array.of(0, 1, 2),
+      actionStart: Int32Array.of(0, 2, 3, 4),
+      rowStart: Int32Array.of(0, 1, 2, 3, 4),
+      next: Int32Array.of(1, 2, 1, 2),
+      prob: new Float64Array(4).fill(1),
+      reward: new Float64Array(4),
     })
     const base = teamPolicy(mdp, [[0.5, 0.5], [1], [1]])
     const moved = replaceAgent(mdp, base, 0, teamPolicy(mdp, [[0.9, 0.1], [1], [1]]))
     const stage = stageOfPolicies(mdp, [base, moved, moved, moved, moved], [0, 1, 2, 3])
     const estimate = new Float64Array(pairs(mdp))
     estimate[2] = 1
-    const { steps, estimates } = measureStage(stage, Array.from({ length: 4 }, () => estimate))
-    const gap = (seq: 'lSeq' | 'lSeqOwn', stale: 'lStale' | 'lStaleOwn'): number => estimates.reduce((sum, e) => sum + Math.abs(e[seq] - e[stale]), 0)
+    const { steps, estimates } = measureStage(
+      stage,
+      Array.from({ length: 4 }, () => estimate),
+    )
+    const gap = (seq: 'lSeq' | 'lSeqOwn', stale: 'lStale' | 'lStaleOwn'): number =>
+      estimates.reduce((sum, e) => sum + Math.abs(e[seq] - e[stale]), 0)
     const limit = staleGapBound({ gamma, steps: steps.map(({ shift }) => ({ shift, low: -1, high: 1 })) })
     expect(gap('lSeq', 'lStale')).toBeGreaterThan(1.4 * limit)
     expect(gap('lSeqOwn', 'lStaleOwn')).toBeLessThanOrEqual(limit)

@@ -1,7 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { fitPowerLaw } from '../../src/theory/growth.js'
 import { searchStaleFamily, staleGapOf } from '../../src/theory/stale-families.js'
-import { lossOverPenalty, searchWorstCase, stageOfInstance, WORST_CASE_STATEMENTS, type WorstCaseStatement } from '../../src/theory/worst-case.js'
+import {
+  lossOverPenalty,
+  searchWorstCase,
+  stageOfInstance,
+  WORST_CASE_STATEMENTS,
+  type WorstCaseStatement,
+} from '../../src/theory/worst-case.js'
 import { random } from '../../src/util/random.js'
 
 const search = (statement: WorstCaseStatement, gamma: number, evaluations = 1500, agents = 2) =>
@@ -10,7 +16,10 @@ const search = (statement: WorstCaseStatement, gamma: number, evaluations = 1500
 describe('the search for worst cases', () => {
   it('never finds a loss above a penalty, whatever it tries', () => {
     for (const statement of Object.keys(WORST_CASE_STATEMENTS) as WorstCaseStatement[]) {
-      for (const [gamma, agents] of [[0.05, 2], [0.9, 3]] as const) {
+      for (const [gamma, agents] of [
+        [0.05, 2],
+        [0.9, 3],
+      ] as const) {
         const { ratio } = search(statement, gamma, 600, agents)
         expect(ratio).toBeGreaterThan(0)
         expect(ratio).toBeLessThanOrEqual(1 + 1e-9)
@@ -36,7 +45,10 @@ describe('the search for worst cases', () => {
     const { mdp, policies } = stageOfInstance(found.instance)
     expect(policies).toHaveLength(mdp.n + 1)
     // a start that is already good is not lost
-    const again = searchWorstCase({ statement: 'thm37Exact', gamma: 0.2, agents: 2, states: 5, evaluations: 100, restarts: 1, from: [found.instance] }, random(9))
+    const again = searchWorstCase(
+      { statement: 'thm37Exact', gamma: 0.2, agents: 2, states: 5, evaluations: 100, restarts: 1, from: [found.instance] },
+      random(9),
+    )
     expect(again.ratio).toBeGreaterThanOrEqual(found.ratio)
   })
 })
