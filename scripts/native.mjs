@@ -13,12 +13,14 @@
  * why and the exit code is 0: the embedded wasm engine runs the same commands, slower.
  */
 import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { homedir } from 'node:os'
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { cacheRoot, ensureFolder, fault, hash } from './native/cache.mjs'
+import { cacheRoot, ensureFolder, hash } from './native/cache.mjs'
 import { platforms, pythonTag, tensorflowVersion, wheels } from './native/wheels.mjs'
 
 const help = `Usage: npm run native [-- OPTIONS]
@@ -46,42 +48,33 @@ const main = () => {
   const home = packageHome()
   const target = bindingPath(home)
   const stampFile = join(dirname(target), 'teamtr.json')
-  const installed = existsSync(target) ? readStamp(stampFile) : undefined
-  const variant = flags.gpu ? 'gpu' : flags.cpu ? 'cpu' : installed?.variant ?? 'cpu'
-  const ready = (cache) => {
-    const seconds = ((performance.now() - start) / 1000).toFixed(1)
-    const build = variant === 'gpu' ? 'CUDA build' : 'CPU build'
-    console.log(`native engine: TensorFlow ${tensorflowVersion} (${build}) is ready, ${seconds} s; cache ${tilde(cache)}`)
-  }
-
-  if (!installed && !flags.cpu && !flags.gpu && existsSync(target) && loadError(target) === undefined) {
+  const stamp = readStamp(stampFile)
+  if (!stamp && !flags.cpu && !flags.gpu && existsSync(target) && loadError(target) === undefined) {
     return console.log('native engine: the package\'s own binding works; nothing to do')
   }
-  if (installed?.variant === variant && installed.tensorflow === tensorflowVersion && hash(target) === installed.sha256
-    && fault(installed.libraries) === undefined && loadError(target) === undefined) return ready(dirname(installed.libraries))
 
+  const variant = flags.gpu ? 'gpu' : flags.cpu ? 'cpu' : stamp?.variant ?? 'cpu'
   const machine = machineName()
   const cache = cacheRoot()
-  const tensorflow = `tensorflow-${tensorflowVersion}-${variant}-${machine}`
-  const libraries = ensureFolder(cache, tensorflow, (folder) => unpackTensorflow(variant, machine, folder))
-  // N-API is stable across Node versions, so its version (in the folder's name, "napi-v8") stands for Node's.
-  const { version } = require(join(home, 'package.json'))
-  const bindingName = `binding-${version}-${basename(dirname(target))}-${tensorflow}`
-  const build = () => join(ensureFolder(cache, bindingName, (folder) => compile(home, target, libraries, folder)), 'tfjs_binding.node')
+  const recipe = { members, wheels: wheels(variant, machine) }
+  const libraries = ensureFolder(cache, `tensorflow-${tensorflowVersion}-${variant}-${machine}-${digest(recipe)}`,
+    (folder) => unpackTensorflow(recipe.wheels, machine, folder))
+  const compilations = bindings(home, target, libraries)
+  // N-API is stable across Node versions: its version, among the arguments, stands for Node's.
+  const built = ensureFolder(cache, `binding-${digest(compilations)}`, (folder) => compile(compilations, folder))
 
-  let binding = build()
-  if (loadError(binding) !== undefined) {
-    // It holds the path of the libraries: the cache may have moved since it was linked.
-    rmSync(dirname(binding), { recursive: true, force: true })
-    binding = build()
-    const error = loadError(binding)
-    if (error !== undefined) throw new Unavailable(`the binding does not load: ${error}`)
-  }
+  const error = loadError(join(built, basename(target)))
+  if (error !== undefined) throw new Unavailable(`the binding does not load: ${error}`)
   mkdirSync(dirname(target), { recursive: true })
-  replaceFile(target, readFileSync(binding))
-  replaceFile(stampFile, JSON.stringify({ variant, tensorflow: tensorflowVersion, libraries, sha256: hash(binding) }))
-  ready(cache)
+  for (const { name } of compilations) replaceFile(join(dirname(target), name), readFileSync(join(built, name)))
+  replaceFile(stampFile, JSON.stringify({ variant, tensorflow: tensorflowVersion, libraries }))
+  const seconds = ((performance.now() - start) / 1000).toFixed(1)
+  const build = variant === 'gpu' ? 'CUDA build' : 'CPU build'
+  console.log(`native engine: TensorFlow ${tensorflowVersion} (${build}) is ready, ${seconds} s; cache ${tilde(cache)}`)
 }
+
+/** Eight hex digits that differ when the value does. */
+const digest = (value) => createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 8)
 
 const readFlags = () => {
   try {
@@ -157,18 +150,18 @@ for wheel in wheels:
                     os.chmod(path, 0o755)
 `
 
-const unpackTensorflow = (variant, machine, folder) => {
+const unpackTensorflow = (wheels, machine, folder) => {
   const python = process.env.PYTHON || 'python3'
   if (spawnSync(python, ['-m', 'pip', '--version']).status !== 0) {
     throw new Unavailable(`${python} with pip is needed to fetch TensorFlow, and was not found`)
   }
   const downloads = join(folder, 'wheels')
   mkdirSync(downloads)
-  const requirements = wheels(variant, machine)
+  const requirements = wheels
     .map(({ name, version, hashes }) => `${name}==${version} ${hashes.map((sha256) => `--hash=sha256:${sha256}`).join(' ')}`)
   const list = join(downloads, 'requirements.txt')
   writeFileSync(list, `${requirements.join('\n')}\n`)
-  say(`fetching TensorFlow ${tensorflowVersion}, ${variant === 'gpu' ? 'CUDA build, about 3 GB' : 'about 270 MB'} (once) …`)
+  say(`fetching TensorFlow ${tensorflowVersion}, ${wheels.length > 1 ? 'CUDA build, about 3 GB' : 'about 270 MB'} (once) …`)
   pip(python, ['download', '--quiet', '--no-deps', '--require-hashes', '--only-binary=:all:', '--disable-pip-version-check',
     '--implementation', 'cp', '--python-version', pythonTag, '--abi', `cp${pythonTag.replace('.', '')}`,
     ...platforms(machine).flatMap((tag) => ['--platform', tag]), '--dest', downloads, '--requirement', list])
@@ -190,23 +183,35 @@ const pip = (python, args) => {
 
 const lastLine = (text) => (text.trim().split('\n').pop() ?? '').replace(/\b(https?|file):\/\/\S+/g, '…')
 
-const compile = (home, target, libraries, folder) => {
+/** What is compiled: the binding, and a small addon to be loaded before it. Names, and the compiler's arguments. */
+const bindings = (home, target, libraries) => {
+  const { version } = require(join(home, 'package.json'))
+  const { include_dir: nodeApi } = require('node-api-headers')
+  const tensorflow = join(libraries, 'tensorflow')
+  const napi = /napi-v(\d+)/.exec(target)?.[1] ?? '8'
+  const addon = ['-std=c++17', '-O2', '-fPIC', '-shared', `-DNAPI_VERSION=${napi}`, '-I', nodeApi]
+  return [
+    {
+      name: basename(target),
+      version,
+      args: [
+        ...addon, '-I', join(tensorflow, 'include'), join(home, 'binding/tfjs_backend.cc'), join(home, 'binding/tfjs_binding.cc'),
+        '-L', tensorflow, '-l:libtensorflow_cc.so.2', '-l:libtensorflow_framework.so.2', '-Xlinker', '-rpath', '-Xlinker', tensorflow,
+      ],
+    },
+    { name: 'quiet.node', version: hash(quietSource), args: [...addon, '-DNODE_GYP_MODULE_NAME=quiet', quietSource] },
+  ]
+}
+
+const quietSource = fileURLToPath(new URL('native/quiet.cc', import.meta.url))
+
+const compile = (compilations, folder) => {
   const compiler = [process.env.CXX, 'g++', 'clang++', 'c++'].find((name) => name && spawnSync(name, ['--version']).status === 0)
   if (!compiler) throw new Unavailable('a C++ compiler is needed (g++, clang++ or $CXX), and none was found')
   say('compiling the binding (once) …')
-  const napi = /napi-v(\d+)/.exec(target)?.[1] ?? '8'
-  const { include_dir: nodeApi } = require('node-api-headers')
-  const tensorflow = join(libraries, 'tensorflow')
-  const { status, stderr } = spawnSync(compiler, [
-    '-std=c++17', '-O2', '-fPIC', '-shared', `-DNAPI_VERSION=${napi}`,
-    '-I', nodeApi, '-I', join(tensorflow, 'include'),
-    join(home, 'binding/tfjs_backend.cc'), join(home, 'binding/tfjs_binding.cc'),
-    '-L', tensorflow, '-l:libtensorflow_cc.so.2', '-l:libtensorflow_framework.so.2',
-    '-Xlinker', '-rpath', '-Xlinker', tensorflow,
-    '-o', join(folder, 'tfjs_binding.node'),
-  ], { encoding: 'utf8' })
-  if (status !== 0) {
-    throw new Unavailable(`${compiler} cannot compile the binding: ${/^.*error:.*$/m.exec(stderr)?.[0] ?? lastLine(stderr)}`)
+  for (const { name, args } of compilations) {
+    const { status, stderr } = spawnSync(compiler, [...args, '-o', join(folder, name)], { encoding: 'utf8' })
+    if (status !== 0) throw new Unavailable(`${compiler} cannot compile ${name}: ${/^.*error:.*$/m.exec(stderr)?.[0] ?? lastLine(stderr)}`)
   }
 }
 

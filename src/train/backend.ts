@@ -12,11 +12,12 @@
  * TensorFlow splits sums by threads, so another number of threads rounds differently.
  */
 import * as tf from '@tensorflow/tfjs'
+import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { availableParallelism, cpus } from 'node:os'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { InputError, messageOf } from '../util/errors.js'
-import { nvidiaGpus } from './devices.js'
+import { nativeFolder, nvidiaGpus } from './devices.js'
 import { registerKernels } from './kernels.js'
 
 export { tf }
@@ -87,6 +88,7 @@ const starters: Record<EngineName, () => Promise<Details>> = {
   async tensorflow() {
     for (const [name, value] of Object.entries(tensorflowSettings)) process.env[name] ??= value
     try {
+      loadQuietly(nativeFolder() ?? '')
       require('@tensorflow/tfjs-node-gpu')
     } catch (error) {
       const message = messageOf(error).split('\n')[0]
@@ -130,20 +132,25 @@ const starters: Record<EngineName, () => Promise<Details>> = {
   },
 }
 
-/**
- * Read by TensorFlow when it is loaded; what the user has set stays.
- *
- * On a 2-core AMD machine with AVX-512, TF_ENABLE_ONEDNN_OPTS=0 (Eigen's kernels) took 0.6 to 0.9 of oneDNN's time on this package's matrix
- * shapes, and it does not announce itself on standard error.
- */
+/** Read by TensorFlow when it is loaded; what the user has set stays. */
 const tensorflowSettings = {
   TF_CPP_MIN_LOG_LEVEL: '2',
-  TF_ENABLE_ONEDNN_OPTS: '0',
   TF_NUM_INTRAOP_THREADS: String(availableParallelism()),
   // On a GPU: the same sums in the same order every time, float32 products in float32, and memory as needed instead of all at once.
   TF_DETERMINISTIC_OPS: '1',
   NVIDIA_TF32_OVERRIDE: '0',
   TF_FORCE_GPU_ALLOW_GROWTH: 'true',
+}
+
+/** Load TensorFlow's libraries without what they print about themselves meanwhile, unless TF_CPP_MIN_LOG_LEVEL=0 asks for all of it. */
+const loadQuietly = (folder: string): void => {
+  if (process.env.TF_CPP_MIN_LOG_LEVEL === '0' || !existsSync(join(folder, 'quiet.node'))) return
+  const restore = require(join(folder, 'quiet.node')) as () => void
+  try {
+    require(join(folder, 'tfjs_binding.node'))
+  } finally {
+    restore()
+  }
 }
 
 /** What is used of WebGPU's `navigator.gpu`. */

@@ -29,9 +29,18 @@ export interface NativeBuild {
 
 export const nativeBuild = (): NativeBuild | undefined => {
   try {
+    return JSON.parse(readFileSync(join(nativeFolder() ?? '', 'teamtr.json'), 'utf8')) as NativeBuild
+  } catch {
+    return undefined
+  }
+}
+
+/** Where the native engine's binding lies; undefined where there is none. */
+export const nativeFolder = (): string | undefined => {
+  try {
     const home = dirname(createRequire(import.meta.url).resolve('@tensorflow/tfjs-node-gpu/package.json'))
-    const folder = readdirSync(join(home, 'lib')).filter((name) => name.startsWith('napi-v')).at(-1)
-    return JSON.parse(readFileSync(join(home, 'lib', folder ?? '', 'teamtr.json'), 'utf8')) as NativeBuild
+    const name = readdirSync(join(home, 'lib')).filter((name) => name.startsWith('napi-v')).at(-1)
+    return name && join(home, 'lib', name)
   } catch {
     return undefined
   }
@@ -56,7 +65,8 @@ export const cudaLibraries = (libraries: string | undefined): CudaLibrary[] => {
     ...(process.env.LD_LIBRARY_PATH ?? '').split(':').filter(Boolean),
   ]
   const found = new Map(folders.flatMap((folder) => list(folder).map((name) => [name, join(folder, name)] as const)).reverse())
-  const system = new Map([...output('/sbin/ldconfig', ['-p']).matchAll(/^\s*(\S+) .*=> (.+)$/gm)].map(([, name, path]) => [name, path] as const))
+  const listed = output('/sbin/ldconfig', ['-p']).matchAll(/^\s*(\S+) .*=> (.+)$/gm)
+  const system = new Map([...listed].map(([, name, path]) => [name, path] as const))
   return cudaNames.map((name) => ({ name, path: found.get(name) ?? system.get(name) ?? null }))
 }
 
