@@ -3,10 +3,12 @@ import { Command, CommanderError } from 'commander'
 import { InputError } from '../util/errors.js'
 import { addCheck } from './check.js'
 import { addVerify } from './verify.js'
+import { addDemo } from './demo.js'
 import { addDoctor } from './doctor.js'
 import { addKernel } from './kernel.js'
 import { addScaling } from './scaling.js'
 import { addScore } from './score.js'
+import { addTrain } from './train.js'
 import { addWorstCase } from './worstCase.js'
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
@@ -20,10 +22,12 @@ const program = new Command('teamtr')
 // One line a command: each file adds its command and imports what is heavy only when that command runs.
 addCheck(program)
 addVerify(program)
+addDemo(program)
 addDoctor(program)
 addKernel(program)
 addScaling(program)
 addScore(program)
+addTrain(program)
 addWorstCase(program)
 
 /** Exit codes: 0 done, 1 a check failed, 2 the input was wrong. */

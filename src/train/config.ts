@@ -71,7 +71,7 @@ export const configSchema = z.strictObject({
     .default('fixed'),
   rollout: section({
     /** P, problems a stage. */
-    prompts: count.default(32),
+    prompts: count.default(64),
     /** G, episodes of each. */
     group: z.int().min(2).max(1e4).default(8),
     temperature: z.number().positive().max(100).default(1),
@@ -88,8 +88,8 @@ export const configSchema = z.strictObject({
   }),
   objective: section({
     /** Gradient steps an update. */
-    steps: count.default(6),
-    learningRate: z.number().positive().default(1e-3),
+    steps: count.default(3),
+    learningRate: z.number().positive().default(5e-4),
     /** ε: the probability ratio is clipped to [1 − ε, 1 + ε]. */
     clip: z.number().positive().default(0.2),
     /** Whether w is a message's probability ratio (the action of the team's MDP), or each token has its own. */

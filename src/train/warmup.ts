@@ -20,6 +20,13 @@ export interface WarmUpOptions {
   readonly onProgress?: (done: number, total: number, loss: number) => void
 }
 
+/** The policy and the tokenizer that a configuration's agents share; each agent has its own θ. */
+export const decoderOf = (config: Config): { policy: Policy; tokenizer: Tokenizer } => {
+  const { alphabet, end } = environment(config.task, config.team.agents)
+  const tokenizer = gameTokenizer(alphabet, end)
+  return { tokenizer, policy: decoderPolicy(decoderSchema.parse({ ...config.model, vocabulary: tokenizer.vocabulary, maxPositions: 2 ** 16 })) }
+}
+
 /**
  * The team of a configuration, untrained: decoders from random weights, warmed up by imitating the task's weak player. With
  * `team.shared` all agents start from one policy that has imitated the messages of all turns; otherwise each from its own, which
@@ -28,29 +35,26 @@ export interface WarmUpOptions {
  * @returns a team that the caller disposes
  */
 export const warmUp = async (config: Config, { onProgress }: WarmUpOptions = {}): Promise<Team> => {
-  const { task, problems, alphabet, end } = environment(config.task, config.team.agents)
-  const tokenizer = gameTokenizer(alphabet, end)
-  const { agents, router, shared } = config.team
-  const policy = decoderPolicy(decoderSchema.parse({ ...config.model, vocabulary: tokenizer.vocabulary, maxPositions: 2 ** 16 }))
-  const { steps, episodes: batch, learningRate } = config.warmup
+  const { task, problems } = environment(config.task, config.team.agents)
+  const { policy, tokenizer } = decoderOf(config)
+  const { seed, team: { agents, router, shared }, warmup: { steps, episodes, learningRate } } = config
+  const total = steps * (shared ? 1 : agents)
 
-  const start = async (agent: number | null, done: number, total: number): Promise<tf.Tensor1D> => {
-    const random = stream(config.seed, 'warm-up', agent ?? 0)
+  const start = async (agent: number): Promise<tf.Tensor1D> => {
+    const random = stream(seed, 'warm-up', agent)
     const initial = initialTheta(policy, random)
-    if (steps === 0) return initial
-    const imitates = (turn: number): boolean => agent === null || router[turn % router.length] === agent
-    const theta = await imitate(policy, initial, (count, random) =>
-      problems('train', count, random).flatMap((problem) => demonstration(task, tokenizer, problem, imitates, random)),
-    { steps, batch, learningRate, random, onStep: onProgress && ((step, loss) => onProgress(done + step, total, loss)) })
+    const imitates = (turn: number): boolean => shared || router[turn % router.length] === agent
+    const demonstrations = (count: number, random: Random): MarkedSequence[] =>
+      problems('train', count, random).flatMap((problem) => demonstration(task, tokenizer, problem, imitates, random))
+    const theta = await imitate(policy, initial, demonstrations, {
+      steps, batch: episodes, learningRate, random, onStep: onProgress && ((step, loss) => onProgress(agent * steps + step, total, loss)),
+    })
     initial.dispose()
     return theta
   }
 
   const thetas: tf.Tensor1D[] = []
-  for (let agent = 0; agent < agents; agent++) {
-    if (agent > 0 && shared) thetas.push(tf.clone(thetas[0]))
-    else thetas.push(await start(shared ? null : agent, agent * steps, (shared ? 1 : agents) * steps))
-  }
+  for (let agent = 0; agent < agents; agent++) thetas.push(shared && agent > 0 ? tf.clone(thetas[0]) : await start(agent))
   return {
     router,
     agents: thetas.map((theta) => ({ policy, tokenizer, theta, optimiser: adamStart(theta.size), beta: config.trustRegion.beta.initial })),

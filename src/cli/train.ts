@@ -1,0 +1,153 @@
+import { existsSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { InvalidArgumentError, type Command } from 'commander'
+import type { Estimate } from '../train/stage.js'
+import type { RunSummary } from '../train/summary.js'
+import { duration, progress, type Progress } from '../util/progress.js'
+import { textTable } from '../util/table.js'
+
+interface Options {
+  readonly out?: string
+  readonly resume?: boolean
+  readonly method?: string
+  readonly seed?: number
+  readonly stages?: number
+  readonly engine?: string
+  readonly json?: boolean
+}
+
+/** `teamtr train`: train a team in a run folder. */
+export const addTrain = (program: Command): void => {
+  program
+    .command('train')
+    .description('train a team inside its trust regions (Algorithm 1), in a run folder that survives being killed')
+    .argument('[config]', 'YAML or JSON; every field has a default, and without a file all are used: the relay team of three')
+    .option('--out <folder>', 'the run folder (default: runs/CONFIG-METHOD-SEED)')
+    .option('--resume', 'continue the run in the folder; more --stages may be asked for')
+    .option('--method <name>', 'teamtr, or stale: rollouts from the start of the stage')
+    .option('--seed <number>', 'everything random follows from it', whole)
+    .option('--stages <number>', 'stages; in each, every agent is updated once', whole)
+    .option('--engine <name>', 'tensorflow, webgpu, wasm or cpu (default: $TEAMTR_ENGINE, else the fastest that is set up)')
+    .option('--json', 'print the summary as JSON')
+    .addHelpText('after', `
+The folder holds config.json (complete: it can be trained again), log.jsonl (one line per update), evaluations.jsonl (held-out
+problems) and the latest two checkpoints. Stopped by Ctrl-C or killed, the run continues with --resume and the same numbers as if it
+had not been. A repeated run writes the same log but for "seconds", the last entry of each line.
+
+Exit codes: 0 done, 2 wrong input (nothing is changed then), 130 stopped by Ctrl-C.
+
+Examples:
+  teamtr train
+  teamtr train configs/relay-3.yaml --seed 1
+  teamtr train configs/relay-3.yaml --method stale --out runs/stale
+  teamtr train --resume --out runs/stale --stages 80`)
+    .action(train)
+}
+
+const whole = (text: string): number => {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('expected a whole number')
+  return Number(text)
+}
+
+const train = async (file: string | undefined, options: Options): Promise<void> => {
+  const { parseConfig } = await import('../train/config.js')
+  const where = file ?? 'train'
+  const config = parseConfig(withOptions(await given(file, options), options), where)
+  const folder = options.out ?? join('runs', `${file ? basename(file).replace(/\.[^.]*$/, '') : config.task.name}-${config.method.name}-${config.seed}`)
+
+  const { initEngine } = await import('../train/backend.js')
+  const { runTraining } = await import('../train/run.js')
+  const { summarise } = await import('../train/summary.js')
+  const { disposeTeam } = await import('../train/team.js')
+  const engine = await initEngine(options.engine)
+  const started = performance.now()
+  const { signal, whileTraining, done } = stopOnInterrupt()
+  const show = phases(() => say(
+    `${config.method.name}: ${config.team.agents} agents, ${config.task.name}, ${config.stages} stages, seed ${config.seed}, engine ${engine.name}, in ${folder}`))
+  const run = await runTraining(config, {
+    folder,
+    resume: options.resume,
+    engine: engine.name,
+    where,
+    signal,
+    onNotice: say,
+    onProgress: (phase, ...rest) => {
+      whileTraining(phase === 'training')
+      show.update(phase, ...rest)
+    },
+  }).finally(() => {
+    show.end()
+    done()
+  })
+  disposeTeam(run.team)
+
+  const summary = summarise(run)
+  process.stdout.write(`${options.json ? JSON.stringify({ folder, engine: engine.name, finished: run.finished, ...summary }, null, 1) : readable(summary)}\n`)
+  say(`${duration((performance.now() - started) / 1000)}; ${folder} holds log.jsonl, evaluations.jsonl, config.json and checkpoints/`)
+  if (!run.finished) {
+    say(`stopped after ${summary.updates} of ${summary.planned} updates; continue with: teamtr train --resume --out ${folder}`)
+    process.exitCode = 130
+  }
+}
+
+const say = (text: string): void => void process.stderr.write(`${text}\n`)
+
+/** What the configuration file says; a run that is resumed without one has its own. */
+const given = async (file: string | undefined, { resume, out }: Options): Promise<unknown> => {
+  const { readConfig } = await import('../util/files.js')
+  if (file !== undefined) return await readConfig(file) ?? {}
+  const own = resume && out !== undefined ? join(out, 'config.json') : undefined
+  return own !== undefined && existsSync(own) ? readConfig(own) : {}
+}
+
+/** Options stand above the file. */
+const withOptions = (config: unknown, { method, seed, stages }: Options): unknown => {
+  if (typeof config !== 'object' || config === null || Array.isArray(config)) return config
+  return { ...config, ...(method !== undefined && { method }), ...(seed !== undefined && { seed }), ...(stages !== undefined && { stages }) }
+}
+
+/** The first Ctrl-C stops between two updates, so that the run's folder is up to date; the second, or one before there is anything to keep, at once. */
+const stopOnInterrupt = (): { signal: AbortSignal; whileTraining(is: boolean): void; done(): void } => {
+  const controller = new AbortController()
+  let training = false
+  const interrupt = (): void => {
+    if (!training || controller.signal.aborted) process.exit(130)
+    controller.abort()
+    say('\nstopping after this update; Ctrl-C again stops at once')
+  }
+  process.on('SIGINT', interrupt)
+  return { signal: controller.signal, whileTraining: (is) => void (training = is), done: () => void process.off('SIGINT', interrupt) }
+}
+
+/** A progress line for each phase of a run; `begin` is called before the first. */
+const phases = (begin: () => void): { update(phase: string, done: number, total: number, note: string): void; end(): void } => {
+  let current: { phase: string; line: Progress; before: number } | undefined
+  return {
+    update: (phase, done, total, note) => {
+      if (!current) begin()
+      if (current?.phase !== phase) {
+        current?.line.end()
+        // What an earlier process did takes no time in this one.
+        current = { phase, before: done - 1, line: progress(phase, total - done + 1, phase === 'training' ? 'updates' : 'steps') }
+      }
+      current.line.update(done - current.before, note)
+    },
+    end: () => current?.line.end(),
+  }
+}
+
+const interval = (x: Estimate | null, sign = ''): string =>
+  x ? `${x.estimate > 0 ? sign : ''}${x.estimate.toFixed(3)}  [${x.low.toFixed(3)}, ${x.high.toFixed(3)}]` : '–'
+
+const readable = (s: RunSummary): string => [
+  textTable([`held-out reward, ${s.problems} problems`, '95 % interval'], [
+    ['untrained', interval(s.untrained)],
+    [`after ${s.updates} updates (${s.method})`, interval(s.trained)],
+    ['difference', interval(s.gain, '+')],
+  ]),
+  '',
+  textTable(['updates', 'accepted', 'scaled back', 'refused', 'skipped', 'largest KL / δ', 'rollouts', 'tokens', 'seconds'], [[
+    String(s.updates), ...(['accepted', 'scaled', 'refused', 'skipped'] as const).map((outcome) => String(s.outcomes[outcome])),
+    s.largestKl.toFixed(4), s.rollouts.toLocaleString('en'), s.tokens.toLocaleString('en'), (s.seconds.update + s.seconds.rollouts).toFixed(1),
+  ]]),
+].join('\n')

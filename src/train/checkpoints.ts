@@ -1,0 +1,121 @@
+/**
+ * Checkpoints of a run: `checkpoints/000012/` after 12 updates, with all that the 13th needs.
+ *
+ *     agent-0.safetensors …  θ and Adam's moments, bit for bit
+ *     state.json             where the run stands, its rollouts, β and Adam's steps per agent, and how long the log was
+ *
+ * A checkpoint is written under a temporary name and renamed, so a folder with its final name is whole. Random numbers need no state:
+ * each stream follows from the seed and its place (streams.ts).
+ */
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { InputError, messageOf } from '../util/errors.js'
+import { readJson, writeAtomic } from '../util/files.js'
+import { validate } from '../util/validate.js'
+import type { Config } from './config.js'
+import { readVectors, writeVectors } from './model/checkpoint.js'
+import { fileIn } from './runFolder.js'
+import type { StageState } from './stage.js'
+import type { Team } from './team.js'
+import { decoderOf } from './warmup.js'
+
+const index = z.int().min(0)
+const numbers = z.array(z.number())
+const ids = z.array(index)
+
+const rolloutsSchema = z.strictObject({
+  problems: z.array(z.string()),
+  group: z.int().min(1),
+  episodes: z.array(z.strictObject({
+    problem: index,
+    messages: z.array(z.strictObject({ agent: index, turn: index, prompt: ids, tokens: ids, logProbs: numbers, samplingLogProbs: numbers })),
+    reward: z.number(),
+    return: z.number(),
+  })),
+})
+
+const stateSchema = z.strictObject({
+  /** Of this layout of a checkpoint. */
+  version: z.literal(1),
+  engine: z.string(),
+  logBytes: index,
+  evaluationBytes: index,
+  agents: z.array(z.strictObject({ beta: z.number(), adamSteps: index })),
+  state: z.strictObject({
+    stage: index,
+    position: index,
+    order: ids,
+    rollouts: rolloutsSchema,
+    startReturns: numbers,
+    steps: z.array(z.strictObject({ surrogate: z.number(), zeta: z.number(), radius: z.number(), rho: z.number() })),
+  }),
+})
+
+/** What goes into state.json beside the team. */
+export type Saved = Omit<z.output<typeof stateSchema>, 'version' | 'agents' | 'state'> & { readonly state: StageState }
+
+/** Updates done. */
+export const updatesDone = ({ stage, position, order }: StageState): number => stage * order.length + position
+
+/** How many are kept. */
+const KEEP = 2
+
+/** Write a checkpoint and drop older ones. @throws InputError when it cannot be written */
+export const writeCheckpoint = async (folder: string, team: Team, saved: Saved): Promise<void> => {
+  const all = fileIn.checkpoints(folder)
+  const name = String(updatesDone(saved.state)).padStart(6, '0')
+  const temporary = join(all, `${name}.tmp`)
+  try {
+    rmSync(temporary, { recursive: true, force: true })
+    mkdirSync(temporary, { recursive: true })
+    for (const [i, { policy, theta, optimiser: { first, second } }] of team.agents.entries()) {
+      await writeVectors(join(temporary, agentFile(i)), policy.layout, { theta, first, second })
+    }
+    const agents = team.agents.map(({ beta, optimiser: { steps } }) => ({ beta, adamSteps: steps }))
+    writeAtomic(join(temporary, 'state.json'), JSON.stringify({ version: 1, ...saved, agents }))
+    rmSync(join(all, name), { recursive: true, force: true })
+    renameSync(temporary, join(all, name))
+    const keep = checkpointNames(folder).slice(-KEEP)
+    for (const entry of readdirSync(all)) if (!keep.includes(entry)) rmSync(join(all, entry), { recursive: true, force: true })
+  } catch (error) {
+    if (error instanceof InputError) throw error
+    throw new InputError(`${join(all, name)}: cannot be written: ${messageOf(error)}`)
+  }
+}
+
+const agentFile = (agent: number): string => `agent-${agent}.safetensors`
+
+/** In ascending order. */
+const checkpointNames = (folder: string): string[] => {
+  const all = fileIn.checkpoints(folder)
+  return existsSync(all) ? readdirSync(all).filter((name) => /^\d{6,}$/.test(name)).sort((a, b) => Number(a) - Number(b)) : []
+}
+
+/**
+ * The latest checkpoint of a run.
+ *
+ * @returns a team that the caller disposes, and the rest; undefined where no checkpoint was written yet
+ * @throws InputError saying what is wrong with it, and how to go on from the one before
+ */
+export const readCheckpoint = (folder: string, config: Config): { team: Team; saved: Saved } | undefined => {
+  const names = checkpointNames(folder)
+  const latest = names.at(-1)
+  if (latest === undefined) return undefined
+  const at = join(fileIn.checkpoints(folder), latest)
+  try {
+    const file = join(at, 'state.json')
+    const { version: _, agents, ...saved } = validate(stateSchema, readJson(file), file)
+    if (agents.length !== config.team.agents) throw new InputError(`${file}: agents: holds ${agents.length}; the run has ${config.team.agents}`)
+    const { policy, tokenizer } = decoderOf(config)
+    const read = agents.map(({ beta, adamSteps }, i) => {
+      const { theta, first, second } = readVectors(join(at, agentFile(i)), policy.layout, ['theta', 'first', 'second']).vectors
+      return { policy, tokenizer, theta, optimiser: { steps: adamSteps, first, second }, beta }
+    })
+    return { team: { router: config.team.router, agents: read }, saved }
+  } catch (error) {
+    if (!(error instanceof InputError)) throw error
+    const before = names.at(-2)
+    throw new InputError(`${error.message}; delete ${at} to continue from ${before === undefined ? 'the start' : `checkpoint ${before}`}`)
+  }
+}

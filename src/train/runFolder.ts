@@ -1,0 +1,203 @@
+/**
+ * A run is a folder:
+ *
+ *     config.json        complete: `teamtr train config.json` is the same run
+ *     log.jsonl          one line per update, written as it happens
+ *     evaluations.jsonl  one line per evaluation on held-out problems; the first is the untrained team
+ *     checkpoints/       the latest two (checkpoints.ts)
+ *     lock               while a process works on it
+ *
+ * Killed at any moment it can be continued: lines after the latest checkpoint are cut off, and come again with the same numbers.
+ */
+import { appendFileSync, closeSync, existsSync, fsyncSync, ftruncateSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { InputError, messageOf } from '../util/errors.js'
+import { readJson, readText, writeAtomic } from '../util/files.js'
+import { show, validate } from '../util/validate.js'
+import { parseConfig, type Config } from './config.js'
+import type { UpdateRecord } from './stage.js'
+import type { EvaluationRecord } from './trainTeam.js'
+
+export const fileIn = {
+  config: (folder: string): string => join(folder, 'config.json'),
+  log: (folder: string): string => join(folder, 'log.jsonl'),
+  evaluations: (folder: string): string => join(folder, 'evaluations.jsonl'),
+  checkpoints: (folder: string): string => join(folder, 'checkpoints'),
+  lock: (folder: string): string => join(folder, 'lock'),
+}
+
+/**
+ * Start a new run: make the folder, lock it, write config.json.
+ *
+ * @returns unlocks it
+ * @throws InputError when the folder cannot be made or written, or holds anything already
+ */
+export const createRun = (folder: string, config: Config): (() => void) => {
+  try {
+    mkdirSync(folder, { recursive: true })
+  } catch (error) {
+    throw new InputError(`${folder}: cannot be made: ${messageOf(error)}`)
+  }
+  if (existsSync(fileIn.config(folder))) throw new InputError(`${folder}: holds a run already; add --resume to continue it, or choose another --out`)
+  if (readdirSync(folder).some((name) => name !== 'lock' && !name.endsWith('.tmp'))) throw new InputError(`${folder}: is not empty and holds no run; choose another --out`)
+  const unlock = lock(folder)
+  writeAtomic(fileIn.config(folder), `${JSON.stringify(config, null, 2)}\n`)
+  return unlock
+}
+
+/**
+ * Open a run to continue it.
+ *
+ * @param wanted the configuration given, if one was: it must be that of the run, but for `stages` and `checkpoint`, which may change
+ * @throws InputError when there is no run, another process works on it, or its configuration is another
+ */
+export const reopenRun = (folder: string, wanted: Config | undefined, where: string): { config: Config; unlock: () => void } => {
+  const file = fileIn.config(folder)
+  if (!existsSync(file)) throw new InputError(`${folder}: holds no run to resume (no config.json)`)
+  const config = parseConfig(readJson(file), file)
+  const unlock = lock(folder)
+  if (!wanted) return { config, unlock }
+  try {
+    const merged = { ...config, stages: wanted.stages, checkpoint: wanted.checkpoint }
+    const other = firstDifference(wanted, merged)
+    if (other) throw new InputError(`${where}: ${other.path}: holds ${show(other.a)}; the run in ${folder} has ${show(other.b)}`)
+    writeAtomic(file, `${JSON.stringify(merged, null, 2)}\n`)
+    return { config: merged, unlock }
+  } catch (error) {
+    unlock()
+    throw error
+  }
+}
+
+/** Where two plain values differ first, in the order of the first one's keys. */
+const firstDifference = (a: unknown, b: unknown, path = ''): { path: string; a: unknown; b: unknown } | undefined => {
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return Object.is(a, b) ? undefined : { path, a, b }
+  for (const key of new Set([...Object.keys(a), ...Object.keys(b)])) {
+    const name = Array.isArray(a) ? `${path}[${key}]` : path ? `${path}.${key}` : key
+    const found = firstDifference((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key], name)
+    if (found) return found
+  }
+  return undefined
+}
+
+const holderSchema = z.object({ pid: z.int().min(1), host: z.string(), started: z.string() })
+
+/**
+ * Take a folder for this process. A lock left by a process that is gone is taken over; one from another machine cannot be judged, and stands.
+ *
+ * @returns gives it back
+ * @throws InputError naming the process that holds it
+ */
+export const lock = (folder: string): (() => void) => {
+  const file = fileIn.lock(folder)
+  const mine = JSON.stringify({ pid: process.pid, host: hostname(), started: startOf(process.pid) })
+  try {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        const descriptor = openSync(file, 'wx')
+        writeSync(descriptor, mine)
+        closeSync(descriptor)
+        return () => rmSync(file, { force: true })
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || attempt > 0) throw error
+        const holder = holderOf(file)
+        if (holder && isAlive(holder)) {
+          throw new InputError(`${folder}: process ${holder.pid} on ${holder.host} works on this run (if it does not, delete ${file})`)
+        }
+        rmSync(file, { force: true })
+      }
+    }
+  } catch (error) {
+    if (error instanceof InputError) throw error
+    throw new InputError(`${file}: cannot be written: ${messageOf(error)}`)
+  }
+}
+
+/** Undefined for a lock that was cut off while it was written: its writer is gone. */
+const holderOf = (file: string): z.output<typeof holderSchema> | undefined => {
+  try {
+    return holderSchema.parse(JSON.parse(readFileSync(file, 'utf8')))
+  } catch {
+    return undefined
+  }
+}
+
+const isAlive = ({ pid, host, started }: z.output<typeof holderSchema>): boolean => {
+  if (host !== hostname()) return true
+  try {
+    process.kill(pid, 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+  return startOf(pid) === started
+}
+
+/** When a process began, in the system's own count: its number may be given to another later. '' where the system does not tell. */
+const startOf = (pid: number): string => {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? ''
+  } catch {
+    return ''
+  }
+}
+
+/** Append one line and bring it to the disk. @throws InputError when it cannot be written */
+export const appendLine = (file: string, value: unknown): void => {
+  try {
+    appendFileSync(file, `${JSON.stringify(value)}\n`, { flush: true })
+  } catch (error) {
+    throw new InputError(`${file}: cannot be written: ${messageOf(error)}`)
+  }
+}
+
+/** Length of a file in bytes; 0 where there is none. */
+export const lengthOf = (file: string): number => (existsSync(file) ? statSync(file).size : 0)
+
+/** Cut a file of lines to what a checkpoint knows of it. @throws InputError when it is shorter: lines are missing */
+export const cutTo = (file: string, bytes: number): void => {
+  const length = lengthOf(file)
+  if (length < bytes) throw new InputError(`${file}: has ${length} bytes; the latest checkpoint was made at ${bytes}, so lines are missing`)
+  if (length === bytes) return
+  const descriptor = openSync(file, 'r+')
+  try {
+    ftruncateSync(descriptor, bytes)
+    fsyncSync(descriptor)
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/** A run as its folder tells it. */
+export interface RecordedRun {
+  readonly config: Config
+  readonly updates: readonly UpdateRecord[]
+  readonly evaluations: readonly EvaluationRecord[]
+}
+
+/** Enough to know a line of log.jsonl from something else; the rest of it is read as it was written. */
+const updateSchema = z.looseObject({ update: z.int(), stage: z.int(), agent: z.int(), outcome: z.string(), kl: z.number().nullable(), delta: z.number() })
+const evaluationSchema = z.looseObject({ update: z.int(), stage: z.int(), rewards: z.array(z.number()) })
+
+/** Read a run back. A last line that was cut off (the process was killed in it) is left out. @throws InputError when a file is missing or damaged */
+export const readRun = (folder: string): RecordedRun => ({
+  config: parseConfig(readJson(fileIn.config(folder)), fileIn.config(folder)),
+  updates: readRecords(fileIn.log(folder), updateSchema) as unknown as UpdateRecord[],
+  evaluations: readRecords(fileIn.evaluations(folder), evaluationSchema) as unknown as EvaluationRecord[],
+})
+
+const readRecords = <S extends z.ZodType>(file: string, schema: S): z.output<S>[] => {
+  if (!existsSync(file)) return []
+  const lines = readText(file).split('\n')
+  lines.pop()
+  return lines.map((line, i) => {
+    const where = `${file}: line ${i + 1}`
+    try {
+      return validate(schema, JSON.parse(line), where)
+    } catch (error) {
+      throw error instanceof InputError ? error : new InputError(`${where}: is not valid JSON: ${messageOf(error)}`)
+    }
+  })
+}

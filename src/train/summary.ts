@@ -1,0 +1,55 @@
+import { compareEvaluations } from './evaluateTeam.js'
+import type { RecordedRun } from './runFolder.js'
+import type { Estimate } from './stage.js'
+import { stream } from './streams.js'
+import type { Outcome } from './update.js'
+
+/** A run in a few numbers. */
+export interface RunSummary {
+  readonly method: string
+  readonly seed: number
+  readonly updates: number
+  /** Updates that the configuration asks for. */
+  readonly planned: number
+  /** Held-out reward of an episode before and at the latest evaluation, and the paired difference; null before the first evaluation. */
+  readonly untrained: Estimate | null
+  readonly trained: Estimate | null
+  readonly gain: Estimate | null
+  readonly problems: number
+  readonly outcomes: Readonly<Record<Outcome, number>>
+  /** Largest measured KL/δ of an update that was kept: at most 1 with acceptance. */
+  readonly largestKl: number
+  /** Stages finished, and how many of their certificates lay above the interval of the measured improvement: violations. */
+  readonly stages: number
+  readonly violations: number
+  /** Sampled during training, without evaluations. */
+  readonly tokens: number
+  readonly rollouts: number
+  readonly seconds: { readonly update: number; readonly rollouts: number }
+}
+
+export const summarise = ({ config, updates, evaluations }: RecordedRun): RunSummary => {
+  const first = evaluations.at(0)
+  const latest = evaluations.at(-1)
+  const outcomes: Record<Outcome, number> = { accepted: 0, scaled: 0, refused: 0, skipped: 0 }
+  for (const { outcome } of updates) outcomes[outcome]++
+  const sum = (value: (record: (typeof updates)[number]) => number): number => updates.reduce((total, record) => total + value(record), 0)
+  const stages = updates.flatMap(({ stageCertificate }) => stageCertificate ?? [])
+  return {
+    method: config.method.name,
+    seed: config.seed,
+    updates: updates.length,
+    planned: config.stages * config.team.agents,
+    untrained: first?.reward ?? null,
+    trained: latest?.reward ?? null,
+    gain: first && latest ? compareEvaluations(first, latest, stream(config.seed, 'bootstrap')) : null,
+    problems: first?.problems ?? 0,
+    outcomes,
+    largestKl: updates.reduce((largest, { kl, delta }) => Math.max(largest, kl / delta), 0),
+    stages: stages.length,
+    violations: stages.filter(({ activeMass, improvement }) => activeMass > improvement.high).length,
+    tokens: sum(({ tokens }) => tokens),
+    rollouts: sum(({ rollouts }) => rollouts),
+    seconds: { update: sum(({ seconds }) => seconds.update), rollouts: sum(({ seconds }) => seconds.rollouts) },
+  }
+}
