@@ -68,16 +68,22 @@ export const klPerUpdate = (rows: readonly Row[], text: ChartText): TopLevelSpec
 }) as TopLevelSpec
 
 /**
- * Certificate and measured improvement of every stage or update, cumulated.
+ * What every stage was certified for, above what it was measured to bring: two panels, since a certificate may lie far below.
  *
- * @param rows `{update, quantity, value, low, high}`; value, low, high in units of return; low and high null where there is no interval
+ * @param rows `{stage, panel, quantity, value, low, high}`; value, low, high in units of return; low and high null where there is no interval
  */
 export const certificateAgainstImprovement = (rows: readonly Row[], text: ChartText): TopLevelSpec => ({
   $schema: schema,
   title: heading(text),
   data: { values: rows as Row[] },
-  encoding: { x: { field: 'update', type: 'quantitative', title: 'update', axis: { tickMinStep: 1, format: 'd' } }, ...colorBy('quantity', rows) },
-  layer: lineWithBand('quantity', rows, { title: 'change of return' }),
+  facet: { row: { field: 'panel', type: 'nominal', title: null, sort: seriesOf(rows, 'panel'), header: { labelAnchor: 'start', labelAngle: 0, labelOrient: 'top' } } },
+  resolve: { scale: { y: 'independent' } },
+  spec: {
+    width: 420,
+    height: 120,
+    encoding: { x: { field: 'stage', type: 'quantitative', title: 'stage', axis: { tickMinStep: 1, format: 'd' } }, ...colorBy('quantity', rows) },
+    layer: lineWithBand('quantity', rows, { title: 'change of return', scale: { zero: false } }),
+  },
 }) as TopLevelSpec
 
 /**

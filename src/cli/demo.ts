@@ -1,0 +1,210 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import type { ConfigInput } from '../train/config.js'
+import type { Engine } from '../train/backend.js'
+import type { DemoResults, DemoRun, GuessingPlayer } from './demoReport.js'
+
+interface Options {
+  out?: string
+  quick?: boolean
+  gn?: string
+  engine?: string
+  seed: string
+}
+
+/** How large the demo is. */
+interface Size {
+  readonly relay: ConfigInput
+  readonly guessing: ConfigInput
+  readonly games: number
+  readonly scalingSeeds: number
+}
+
+const full: Size = {
+  relay: {},
+  guessing: {
+    warmup: { steps: 300, episodes: 48 }, stages: 8, rollout: { prompts: 16, group: 8 }, evaluation: { problems: 100, every: 0 },
+  },
+  games: 100,
+  scalingSeeds: 20,
+}
+const quick: Size = {
+  relay: { warmup: { steps: 300, episodes: 256 }, stages: 10, evaluation: { problems: 300, every: 5 } },
+  guessing: {
+    warmup: { steps: 60, episodes: 32 }, stages: 1, rollout: { prompts: 4, group: 4 }, evaluation: { problems: 10, every: 0 },
+  },
+  games: 30,
+  scalingSeeds: 5,
+}
+
+/** Messages in a game: AR-Bench asks 25 times and then takes a last guess. */
+const GAME_TURNS = 26
+/** In training games are cut earlier: the weak player is done in 6 messages on average. */
+const TRAINING_TURNS = 10
+
+/** `teamtr demo`: the main job, end to end. */
+export const addDemo = (program: Command): void => {
+  program.command('demo')
+    .description('Train a three-agent team inside its certificate, with TeamTR and with stale rollouts; play guessing games; compute how the guarantees scale; write a report')
+    .option('--quick', 'a small version of all of it')
+    .option('--out <dir>', 'where runs and report go (default: runs/demo, or runs/demo-quick)')
+    .option('--gn <file>', 'play AR-Bench\'s own guessing numbers instead of generated ones')
+    .option('--engine <name>', 'tensorflow, webgpu, wasm or cpu (default: the fastest that is set up)')
+    .option('--seed <n>', 'seed of everything', '0')
+    .addHelpText('after', `
+What is trained already is not trained again: an interrupted demo goes on where it was, and a finished one only writes its report anew.
+
+Exit codes: 0 done, 2 a wrong option or file.`)
+    .action(demo)
+}
+
+const demo = async (options: Options): Promise<void> => {
+  const [{ InputError }, { initEngine }, { guessingNumbers }] = await Promise.all([
+    import('../util/errors.js'), import('../train/backend.js'), import('../tasks/ar-bench/guessingNumbers.js'),
+  ])
+  const seed = Number(options.seed)
+  if (options.seed.trim() === '' || !Number.isInteger(seed) || seed < 0 || seed >= 2 ** 31) throw new InputError(`--seed: holds "${options.seed}"; a whole number from 0 to 2147483647`)
+  const out = options.out ?? join('runs', options.quick ? 'demo-quick' : 'demo')
+  const size = options.quick ? quick : full
+  const hidden = options.gn === undefined ? undefined : await readHidden(guessingNumbers.load(options.gn), options.gn)
+  const engine = await initEngine(options.engine)
+  const note = (text: string): void => { process.stdout.write(`${text}\n`) }
+  note(`engine: ${engine.name} (${engine.why})`)
+
+  const runs = await trainRelay(size, seed, out, engine)
+  const guessing = await playGuessing(size, seed, out, engine, hidden && { secrets: hidden, source: `AR-Bench, ${options.gn}` })
+  const scaling = await measureScaling(size)
+  const results: DemoResults = {
+    command: `npx teamtr demo${options.quick ? ' --quick' : ''}${options.gn ? ` --gn ${options.gn}` : ''}${seed ? ` --seed ${seed}` : ''}`,
+    engine: `Engine: ${engine.name}, ${engine.device}, ${engine.threads} threads`,
+    runs, guessing, scaling,
+  }
+  const { demoText, writeDemoReport } = await import('./demoReport.js')
+  const page = await writeDemoReport(join(out, 'report'), results)
+  note(`\n${demoText(results)}\n\nreport: ${page}\nruns:   ${runs.map(({ folder }) => folder).join(', ')}`)
+}
+
+const readHidden = async (loading: ReturnType<typeof import('../tasks/ar-bench/guessingNumbers.js').guessingNumbers.load>, file: string): Promise<string[]> => {
+  const { InputError } = await import('../util/errors.js')
+  const { records, errors } = await loading
+  if (errors.length > 0) throw new InputError(`${file}: line ${errors[0].line}: ${errors[0].error}`)
+  if (records.length === 0) throw new InputError(`${file}: holds no codes`)
+  return records.map(({ secret }) => secret)
+}
+
+/** Run, or resume, or only read back, one training run below the demo's folder. */
+const train = async (label: string, config: ConfigInput, folder: string, engine: Engine, base?: import('../train/team.js').Team) => {
+  const [{ parseConfig }, { runTraining }, { progress }] = await Promise.all([
+    import('../train/config.js'), import('../train/run.js'), import('../util/progress.js'),
+  ])
+  let bar: ReturnType<typeof progress> | undefined
+  let phase = ''
+  const started = performance.now()
+  const result = await runTraining(parseConfig(config, 'demo'), {
+    folder,
+    base,
+    engine: engine.name,
+    resume: existsSync(join(folder, 'config.json')),
+    onProgress: (now, done, total, text) => {
+      if (now !== phase) {
+        bar?.end()
+        bar = progress(`${label}: ${now}`, total, now === 'training' ? 'updates' : 'steps')
+        phase = now
+      }
+      bar?.update(done, text)
+    },
+    onNotice: (text) => process.stderr.write(`${label}: ${text}\n`),
+  })
+  bar?.end()
+  return { ...result, elapsed: (performance.now() - started) / 1000 }
+}
+
+const trainRelay = async (size: Size, seed: number, out: string, engine: Engine): Promise<DemoRun[]> => {
+  const [{ parseConfig }, { warmUp }, { compareEvaluations }, { stream }, { disposeTeam }, { progress }] = await Promise.all([
+    import('../train/config.js'), import('../train/warmup.js'), import('../train/evaluateTeam.js'), import('../train/streams.js'),
+    import('../train/team.js'), import('../util/progress.js'),
+  ])
+  const folders = (['teamtr', 'stale'] as const).map((method) => ({ method, folder: join(out, method) }))
+  // Both start from one untrained team; where both are begun already, nobody needs it.
+  const isBegun = folders.every(({ folder }) => existsSync(join(folder, 'checkpoints')))
+  const settings = parseConfig({ ...size.relay, seed }, 'demo')
+  const bar = progress('relay: warm-up', settings.warmup.steps, 'steps')
+  const base = isBegun ? undefined : await warmUp(settings, { onProgress: (done, _, loss) => bar.update(done, `loss ${loss.toFixed(3)}`) })
+  bar.end()
+  const runs: DemoRun[] = []
+  for (const { method, folder } of folders) {
+    const { team, updates, evaluations } = await train(`relay, ${method}`, { ...size.relay, seed, method }, folder, engine, base)
+    disposeTeam(team)
+    runs.push({
+      method, folder, evaluations,
+      records: updates,
+      gain: compareEvaluations(evaluations[0], evaluations.at(-1)!, stream(seed, 'bootstrap', 1, 1)),
+      seconds: updates.reduce((sum, { seconds }) => sum + seconds.update + seconds.rollouts, 0),
+    })
+  }
+  if (base) disposeTeam(base)
+  return runs
+}
+
+const playGuessing = async (size: Size, seed: number, out: string, engine: Engine, given?: { secrets: string[]; source: string }): Promise<DemoResults['guessing']> => {
+  const [tasks, { evaluateTeam }, { warmUp }, { stream }, { parseConfig }, { disposeTeam }] = await Promise.all([
+    import('../tasks/index.js'), import('../train/evaluateTeam.js'), import('../train/warmup.js'), import('../train/streams.js'),
+    import('../train/config.js'), import('../train/team.js'),
+  ])
+  const form = tasks.guessingConfig.parse({ turns: GAME_TURNS })
+  const problems = given
+    ? given.secrets.map(tasks.guessingProblem)
+    : tasks.guessingProblems(form, 'test', size.games, stream(seed, 'evaluation problems'))
+  const secrets = problems.map(({ secret }) => secret)
+  const config: ConfigInput = { ...size.guessing, seed, task: { name: 'guessing', turns: TRAINING_TURNS, shaping: 'score' } }
+  const game = tasks.guessing(form) as unknown as import('../tasks/task.js').Task
+  const play = async (name: string, team: import('../train/team.js').Team): Promise<GuessingPlayer> => {
+    const { reward, turns } = await evaluateTeam(game, team, problems, {
+      temperature: 1, maxTokens: form.digits + 1, random: stream(seed, 'evaluation', 0), bootstrap: stream(seed, 'bootstrap', 0),
+    })
+    return { name, found: reward.estimate, turns }
+  }
+  const untrained = await warmUp(parseConfig(config, 'demo'))
+  const before = await play('team, untrained', untrained)
+  const { team } = await train('guessing', config, join(out, 'guessing'), engine, untrained)
+  const after = await play('team, trained (TeamTR)', team)
+  disposeTeam(untrained)
+  disposeTeam(team)
+  return {
+    source: given?.source ?? 'generated, AR-Bench\'s form: 4 different digits of 10',
+    games: problems.length,
+    turns: GAME_TURNS,
+    players: [before, after, ...await referencePlayers(form, secrets, seed)],
+  }
+}
+
+/** Players that need no training, on the same codes. */
+const referencePlayers = async (form: ReturnType<typeof import('../tasks/guessing.js').guessingConfig.parse>, secrets: readonly string[], seed: number): Promise<GuessingPlayer[]> => {
+  const { allCodes, entropyPlayer, randomConsistentPlayer } = await import('../tasks/index.js')
+  const { stream } = await import('../train/streams.js')
+  const codes = allCodes(form)
+  const counted = (name: string, counts: readonly number[]): GuessingPlayer => ({
+    name,
+    found: counts.filter((count) => count <= GAME_TURNS).length / counts.length,
+    turns: counts.reduce((sum, count) => sum + Math.min(count, GAME_TURNS), 0) / counts.length,
+  })
+  const missed = (1 - 1 / codes.length) ** GAME_TURNS
+  const best = entropyPlayer(form)
+  const index = new Map(codes.map((code, i) => [code, i]))
+  return [
+    { name: 'random (exact)', found: 1 - missed, turns: (1 - missed) * codes.length },
+    counted('random-consistent', randomConsistentPlayer(form, secrets, stream(seed, 'evaluation', 1))),
+    counted('most informative guess', secrets.map((secret) => best[index.get(secret)!])),
+  ]
+}
+
+const measureScaling = async (size: Size): Promise<DemoResults['scaling']> => {
+  const [{ measureScaling, scalingExponents }, { progress }] = await Promise.all([import('../theory/scaling.js'), import('../util/progress.js')])
+  const setup = { family: 'ring', radius: 'occupancy', sizes: [2, 3, 4, 5, 6, 8], seeds: size.scalingSeeds, delta: 0.001, gamma: 0.95, levels: 4, actions: 3, seed: 1 } as const
+  const bar = progress('scaling', setup.sizes.length * setup.seeds, 'stages')
+  let done = 0
+  const table = measureScaling(setup, () => bar.update(++done))
+  bar.end()
+  return { setup, quantities: scalingExponents(table, { seed: setup.seed }) }
+}
