@@ -33,7 +33,11 @@ export interface Evaluation extends Occupancy, Values {
   readonly A: Float64Array
   /** A_max = max |A| over all states and actions, unvisited states and unplayed actions included */
   readonly aMax: number
-  /** the larger of both proven bounds: ‖d − exact‖₁ and ‖V − exact‖∞ */
+  /** proven bound on ‖d − exact‖₁, rounding included */
+  readonly dError: number
+  /** proven bound on ‖V − exact‖∞, rounding included */
+  readonly vError: number
+  /** the larger of both */
   readonly error: number
 }
 
@@ -74,8 +78,9 @@ export const evaluate = (mdp: TeamMdp, policy: TeamPolicy, options: EvaluateOpti
   const V = solver.values()
   const Q = actionValues(mdp, V)
   const { A, aMax } = advantages(mdp, V, Q)
-  const error = Math.max(occupancyError(mdp, d, residual), valueError(mdp, policy, V, Q))
-  return { d, rho: activeMass(mdp, d), V, J: dot(mdp.mu, V), Q, A, aMax, error }
+  const dError = occupancyError(mdp, d, residual)
+  const vError = valueError(mdp, policy, V, Q)
+  return { d, rho: activeMass(mdp, d), V, J: dot(mdp.mu, V), Q, A, aMax, dError, vError, error: Math.max(dError, vError) }
 }
 
 /** Occupancy and values of one team by the method that its MDP calls for; factors are made once, for both. */
