@@ -4,7 +4,7 @@
  */
 import { tf } from '../backend.js'
 import type { DecoderConfig } from './config.js'
-import { attention, gelu, lookUp, rmsNorm, rotate, swiglu, type Rotation } from './functions.js'
+import { attention, gelu, grouped, lookUp, rmsNorm, rotate, swiglu, type Rotation } from './functions.js'
 
 /** Parameters by name (layout.ts), as tensors. */
 export type Weights = Record<string, tf.Tensor>
@@ -12,8 +12,8 @@ export type Weights = Record<string, tf.Tensor>
 /** Hidden states, one row per token: [B·T, d]. */
 type Stream = tf.Tensor2D
 
-/** What attention does with a layer's projected queries, keys and values: causal over the batch, or against a cache. */
-type Attend = (qk: tf.Tensor4D, v: tf.Tensor4D, layer: number) => tf.Tensor4D
+/** What attention does with a layer's queries, keys and values, [B, H + 2K, T, headDim]: causal over the batch, or against a cache. @returns [B, H, T, headDim] */
+type Attend = (heads: tf.Tensor4D, layer: number) => tf.Tensor4D
 
 /**
  * The residual stream after the last block, before the final norm.
@@ -37,18 +37,24 @@ const trunk = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, positi
   if (config.positions === 'learned') x = tf.add(x, lookUp(weights.positions as tf.Tensor2D, positions()))
   for (let l = 0; l < layers; l++) {
     const at = `blocks.${l}`
-    const projected = tf.reshape(linear(normed(x, `${at}.attention.norm`), `${at}.attention.qkv`), [B, T, H + 2 * K, headDim])
-    const heads = T === 1 ? tf.reshape(projected, [B, H + 2 * K, 1, headDim]) : tf.transpose(projected, [0, 2, 1, 3])
-    const [joint, v] = tf.split(heads, [H + K, K], 1) as tf.Tensor4D[]
-    const qk = config.qkNorm ? headNorm(config, weights, joint, at) : joint
-    const o = attend(qk, v, l)
-    const mixed = tf.reshape(T === 1 ? o : tf.transpose(o, [0, 2, 1, 3]), [B * T, H * headDim]) as Stream
-    x = tf.add(x, linear(mixed, `${at}.attention.out`))
+    const heads = split(linear(normed(x, `${at}.attention.norm`), `${at}.attention.qkv`), [B, T, H + 2 * K, headDim])
+    const o = attend(config.qkNorm ? headNorm(config, weights, heads, at) : heads, l)
+    x = tf.add(x, linear(merge(o), `${at}.attention.out`))
 
     const up = linear(normed(x, `${at}.mlp.norm`), `${at}.mlp.up`)
     x = tf.add(x, linear(config.mlp === 'swiglu' ? swiglu(up) : gelu(up), `${at}.mlp.down`))
   }
   return x
+}
+
+/** Rows of all heads → [B, heads, T, headDim]. */
+const split = (x: Stream, [B, T, heads, headDim]: [number, number, number, number]): tf.Tensor4D =>
+  T === 1 ? tf.reshape(x, [B, heads, T, headDim]) : tf.transpose(tf.reshape(x, [B, T, heads, headDim]), [0, 2, 1, 3])
+
+/** The way back: [B, heads, T, headDim] → [B·T, heads · headDim]. */
+const merge = (o: tf.Tensor4D): Stream => {
+  const [B, heads, T, headDim] = o.shape
+  return tf.reshape(T === 1 ? o : tf.transpose(o, [0, 2, 1, 3]), [B * T, heads * headDim])
 }
 
 const norm = ({ norm, normEpsilon }: DecoderConfig, weights: Weights, x: Stream, name: string): Stream => {
@@ -58,11 +64,11 @@ const norm = ({ norm, normEpsilon }: DecoderConfig, weights: Weights, x: Stream,
 }
 
 /** RMSNorm of each query and key head, with one weight for all query heads and one for all key heads. */
-const headNorm = ({ heads: H, kvHeads: K, headDim, normEpsilon }: DecoderConfig, weights: Weights, qk: tf.Tensor4D, at: string): tf.Tensor4D => {
+const headNorm = ({ heads: H, kvHeads: K, headDim, normEpsilon }: DecoderConfig, weights: Weights, heads: tf.Tensor4D, at: string): tf.Tensor4D => {
   const each = (x: tf.Tensor, kind: string): tf.Tensor =>
     tf.reshape(rmsNorm(tf.reshape(x, [-1, headDim]), weights[`${at}.attention.${kind}Norm`] as tf.Tensor1D, normEpsilon), x.shape)
-  const [q, k] = tf.split(qk, [H, K], 1)
-  return tf.concat([each(q, 'query'), each(k, 'key')], 1) as tf.Tensor4D
+  const [q, k, v] = tf.split(heads, [H, K, K], 1)
+  return tf.concat([each(q, 'query'), each(k, 'key'), v], 1) as tf.Tensor4D
 }
 
 /**
@@ -76,7 +82,7 @@ export const logits = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D
   const [B, T] = ids.shape
   const rotation = rotationAt(config, range(T))
   const mask = causalMask(config, T)
-  const x = trunk(config, weights, ids, () => tf.tensor1d(Array.from({ length: B }, () => range(T)).flat(), 'int32'), (qk, v) => attention(qk, v, mask, rotation))
+  const x = trunk(config, weights, ids, () => everyRow(B, T), (heads) => attention(heads, config.kvHeads, rotation, mask))
   return head(config, weights, lookUp(x, places))
 }
 
@@ -84,6 +90,9 @@ const head = (config: DecoderConfig, weights: Weights, x: Stream): tf.Tensor2D =
   tf.matMul(norm(config, weights, x, 'norm'), (weights.head ?? weights.embedding) as tf.Tensor2D, false, true)
 
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
+
+/** Positions 0 … T−1 of each of B rows. */
+const everyRow = (B: number, T: number): tf.Tensor1D => tf.tensor1d(Array.from({ length: B }, () => range(T)).flat(), 'int32')
 
 /** [H/K · T, T]: 0 where a query may read a key, −10⁹ where the key comes later. */
 const causalMask = ({ heads, kvHeads }: DecoderConfig, T: number): tf.Tensor2D => {
@@ -94,35 +103,46 @@ const causalMask = ({ heads, kvHeads }: DecoderConfig, T: number): tf.Tensor2D =
 }
 
 /**
- * The angles of rotary positions, formed in float64, for queries and keys at once; the queries' carry the scale 1/√headDim of attention.
+ * The rotation of rotary positions, for queries, keys and values at once: the queries' carries the scale 1/√headDim, the values' turns nothing.
+ * Angles are formed in float64.
  *
- * @param positions one per time step, the same for every row ([H + K, T, headDim]) …
- * @param perRow … or one per row, for a single time step ([B, H + K, 1, headDim])
+ * @param positions of T time steps, the same for every row ([H + 2K, T, headDim]) …
+ * @param perRow … or of one time step, one per row ([B, H + 2K, 1, headDim])
  */
 const rotationAt = (config: DecoderConfig, positions: readonly number[], perRow = false): Rotation => {
   const { heads: H, kvHeads: K, headDim, ropeTheta } = config
-  const half = headDim / 2
-  const T = positions.length
-  const cos = new Float32Array(T * (H + K) * headDim)
-  const sin = new Float32Array(T * (H + K) * headDim)
+  const [count, all, half] = [positions.length, H + 2 * K, headDim / 2]
+  const rotary = config.positions === 'rotary'
+  const frequencies = Float64Array.from({ length: half }, (_, i) => ropeTheta ** (-i / half))
+  const cos = new Float32Array(count * all * headDim)
+  const sin = new Float32Array(count * all * headDim)
   const scale = 1 / Math.sqrt(headDim)
-  for (let t = 0; t < T; t++) {
+  const place = (t: number, h: number): number => (perRow ? t * all + h : h * count + t) * headDim
+  for (let t = 0; t < count; t++) {
     for (let i = 0; i < half; i++) {
-      const angle = config.positions === 'rotary' ? positions[t] * ropeTheta ** (-i / half) : 0
+      const angle = rotary ? positions[t] * frequencies[i] : 0
+      const [c, s] = [Math.cos(angle), Math.sin(angle)]
       for (let h = 0; h < H + K; h++) {
-        const at = (perRow ? t * (H + K) + h : h * T + t) * headDim + i
-        cos[at] = cos[at + half] = Math.cos(angle) * (h < H ? scale : 1)
-        sin[at] = sin[at + half] = Math.sin(angle) * (h < H ? scale : 1)
+        const at = place(t, h) + i
+        cos[at] = cos[at + half] = h < H ? c * scale : c
+        sin[at] = sin[at + half] = h < H ? s * scale : s
       }
     }
+    for (let h = H + K; h < all; h++) cos.fill(1, place(t, h), place(t, h) + headDim)
   }
-  const turn = new Float32Array(headDim * headDim)
+  const shape = perRow ? [count, all, 1, headDim] : [all, count, headDim]
+  return { cos: tf.tensor(cos, shape), sin: tf.tensor(sin, shape), turn: turn(headDim) }
+}
+
+/** (x₁, x₂) → (−x₂, x₁) as a matrix to the right of x. */
+const turn = (headDim: number): tf.Tensor2D => {
+  const half = headDim / 2
+  const matrix = new Float32Array(headDim * headDim)
   for (let i = 0; i < half; i++) {
-    turn[(i + half) * headDim + i] = -1
-    turn[i * headDim + i + half] = 1
+    matrix[(i + half) * headDim + i] = -1
+    matrix[i * headDim + i + half] = 1
   }
-  const shape = perRow ? [T, H + K, 1, headDim] : [H + K, T, headDim]
-  return { cos: tf.tensor(cos, shape), sin: tf.tensor(sin, shape), turn: tf.tensor2d(turn, [headDim, headDim]) }
+  return tf.tensor2d(matrix, [headDim, headDim])
 }
 
 /** Keys and values of all layers so far: [B, K, time, headDim] each. */
@@ -144,12 +164,11 @@ export const prefill = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2
   const mask = causalMask(config, T)
   const keys: tf.Tensor4D[] = []
   const values: tf.Tensor4D[] = []
-  const positions = (): tf.Tensor1D => tf.tensor1d(Array.from({ length: B }, () => range(T)).flat(), 'int32')
-  const x = trunk(config, weights, ids, positions, (qk, v) => {
-    const [q, k] = tf.split(rotate(qk, rotation), [config.heads, config.kvHeads], 1) as tf.Tensor4D[]
+  const x = trunk(config, weights, ids, () => everyRow(B, T), (heads) => {
+    const [q, k, v] = rotated(config, heads, rotation)
     keys.push(k)
     values.push(v)
-    return attend(config, q, k, v, mask)
+    return attend(q, k, v, mask)
   })
   return { logits: head(config, weights, lookUp(x, last)), cache: { keys, values } }
 }
@@ -168,19 +187,22 @@ export const step = (
   const rotation = rotationAt(config, positions, true)
   const keys: tf.Tensor4D[] = []
   const values: tf.Tensor4D[] = []
-  const x = trunk(config, weights, ids, () => tf.tensor1d(positions as number[], 'int32'), (qk, v, layer) => {
-    const [q, k] = tf.split(rotate(qk, rotation), [config.heads, config.kvHeads], 1) as tf.Tensor4D[]
+  const x = trunk(config, weights, ids, () => tf.tensor1d(positions as number[], 'int32'), (heads, layer) => {
+    const [q, k, v] = rotated(config, heads, rotation)
     keys.push(tf.concat([cache.keys[layer], k], 2))
     values.push(tf.concat([cache.values[layer], v], 2))
-    return attend(config, q, keys[layer], values[layer], mask)
+    return attend(q, keys[layer], values[layer], mask)
   })
   return { logits: head(config, weights, x), cache: { keys, values } }
 }
 
-/** softmax(q kᵀ + mask) v, no gradient. @param q [B, H, T, headDim] @returns the same shape */
-const attend = ({ heads: H, kvHeads: K }: DecoderConfig, q: tf.Tensor4D, k: tf.Tensor4D, v: tf.Tensor4D, mask?: tf.Tensor): tf.Tensor4D => {
-  const [B, , T, headDim] = q.shape
-  const grouped = H === K ? q : tf.reshape(q, [B, K, (H / K) * T, headDim])
-  const scores = tf.matMul(grouped, k, false, true)
-  return tf.reshape(tf.matMul(tf.softmax(mask ? tf.add(scores, mask) : scores), v), q.shape)
+/** Queries, keys and values, the first two at their positions. */
+const rotated = ({ heads: H, kvHeads: K }: DecoderConfig, heads: tf.Tensor4D, rotation: Rotation): tf.Tensor4D[] =>
+  tf.split(rotate(heads, rotation), [H, K, K], 1) as tf.Tensor4D[]
+
+/** softmax(q kᵀ + mask) v without a gradient. @param q [B, H, T, headDim] @returns the same shape */
+const attend = (q: tf.Tensor4D, k: tf.Tensor4D, v: tf.Tensor4D, mask?: tf.Tensor): tf.Tensor4D => {
+  const scores = tf.matMul(grouped(q, k.shape[1]), k, false, true)
+  const o = tf.matMul(tf.softmax(mask ? tf.add(scores, mask) : scores), v)
+  return o.shape[1] === q.shape[1] ? (o as tf.Tensor4D) : tf.reshape(o, q.shape)
 }

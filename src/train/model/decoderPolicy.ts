@@ -1,4 +1,5 @@
 import { tf } from '../backend.js'
+import type { Random } from '../../util/random.js'
 import type { ParameterSlot, Policy, SampledMessage } from '../policy.js'
 import type { DecoderConfig } from './config.js'
 import { logits, prefill, step, type Read, type Weights } from './decoder.js'
@@ -36,6 +37,7 @@ const policyOf = (config: DecoderConfig, layout: readonly ParameterSlot[], froze
       const own = tf.tidy(() => trained(theta))
       const weights = { ...frozen, ...own }
       const messages = prompts.map(() => ({ tokens: [] as number[], logProbs: [] as number[], samplingLogProbs: [] as number[] }))
+      const scratch = new Float64Array(config.vocabulary)
       const { unique, row } = distinct(prompts)
       const longest = Math.max(...unique.map((prompt) => prompt.length))
       const padded = unique.some((prompt) => prompt.length < longest)
@@ -52,7 +54,7 @@ const policyOf = (config: DecoderConfig, layout: readonly ParameterSlot[], froze
         next.dispose()
         const tokens = messages.map((message, b) => {
           if (message.tokens.at(-1) === endToken) return endToken
-          const drawn = draw(scores.subarray(b * config.vocabulary, (b + 1) * config.vocabulary), temperature, random.next.bind(random))
+          const drawn = draw(scores.subarray(b * config.vocabulary, (b + 1) * config.vocabulary), temperature, random, scratch)
           message.tokens.push(drawn.token)
           message.logProbs.push(drawn.logProb)
           message.samplingLogProbs.push(drawn.samplingLogProb)
@@ -104,27 +106,28 @@ const padding = (prompts: readonly (readonly number[])[], longest: number, grown
   return tf.tensor4d(mask, [prompts.length, 1, 1, width])
 }
 
-/** One token from a row of logits, in float64: by the inverse of the cumulative distribution, or the (first) most probable at temperature 0. */
-const draw = (scores: Float32Array, temperature: number, uniform: () => number): { token: number; logProb: number; samplingLogProb: number } => {
+/**
+ * One token from a row of logits, in float64: by the inverse of the cumulative distribution, or the (first) most probable at temperature 0.
+ *
+ * @param weights scratch space, as long as the row
+ * @returns the token, log of its probability, and log of the (tempered) probability it was drawn with
+ */
+const draw = (scores: Float32Array, temperature: number, random: Random, weights: Float64Array): { token: number; logProb: number; samplingLogProb: number } => {
   let best = 0
   for (let v = 1; v < scores.length; v++) if (scores[v] > scores[best]) best = v
-  const logSum = (scale: number): number => {
+  const top = scores[best]
+  /** Fills `weights` with exp((score − top) · scale). @returns their sum */
+  const exponentiate = (scale: number): number => {
     let sum = 0
-    for (const score of scores) sum += Math.exp((score - scores[best]) * scale)
-    return Math.log(sum)
+    for (let v = 0; v < scores.length; v++) sum += weights[v] = Math.exp((scores[v] - top) * scale)
+    return sum
   }
-  const logProb = (token: number, scale: number): number => (scores[token] - scores[best]) * scale - logSum(scale)
-  if (temperature === 0) return { token: best, logProb: logProb(best, 1), samplingLogProb: 0 }
-  const scale = 1 / temperature
-  const total = Math.exp(logSum(scale))
-  let left = uniform() * total
-  let token = best
-  for (let v = 0; v < scores.length; v++) {
-    left -= Math.exp((scores[v] - scores[best]) * scale)
-    if (left < 0) {
-      token = v
-      break
-    }
-  }
-  return { token, logProb: logProb(token, 1), samplingLogProb: logProb(token, scale) }
+  if (temperature === 0) return { token: best, logProb: -Math.log(exponentiate(1)), samplingLogProb: 0 }
+  const total = exponentiate(1 / temperature)
+  // Rounding may leave nothing of u · total behind the last token: then the most probable one.
+  let left = random.next() * total
+  const found = weights.findIndex((weight) => (left -= weight) < 0)
+  const token = found < 0 ? best : found
+  const samplingLogProb = (scores[token] - top) / temperature - Math.log(total)
+  return { token, samplingLogProb, logProb: temperature === 1 ? samplingLogProb : scores[token] - top - Math.log(exponentiate(1)) }
 }

@@ -59,52 +59,59 @@ export const gelu = (x: tf.Tensor2D): tf.Tensor2D =>
 
 /** What rotary positions multiply with: x ⊙ cos + (x·turn) ⊙ sin, where x·turn = (−x₂, x₁) swaps the halves of a head. */
 export interface Rotation {
-  /** [heads, T, headDim], or anything that broadcasts with the heads. */
+  /** [heads, T, headDim], or anything else that broadcasts with [B, heads, T, headDim]. */
   readonly cos: tf.Tensor
   readonly sin: tf.Tensor
   /** [headDim, headDim]. */
   readonly turn: tf.Tensor2D
 }
 
+/** x·turn, as one product of two matrices. */
+const turned = (x: tf.Tensor, turn: tf.Tensor2D, back = false): tf.Tensor =>
+  tf.reshape(tf.matMul(tf.reshape(x, [-1, turn.shape[0]]) as tf.Tensor2D, turn, false, back), x.shape)
+
 /** @param x [B, heads, T, headDim] */
-export const rotate = (x: tf.Tensor, { cos, sin, turn }: Rotation): tf.Tensor => tf.add(tf.mul(x, cos), tf.mul(tf.matMul(x, turn), sin))
+export const rotate = (x: tf.Tensor, { cos, sin, turn }: Rotation): tf.Tensor => tf.add(tf.mul(x, cos), tf.mul(turned(x, turn), sin))
 
 /** The transpose of `rotate`: its derivative. */
-const rotateBack = (dy: tf.Tensor, [cos, sin, turn]: tf.Tensor[]): tf.Tensor =>
-  tf.add(tf.mul(dy, cos), tf.matMul(tf.mul(dy, sin), turn, false, true))
+const rotateBack = (dy: tf.Tensor, { cos, sin, turn }: Rotation): tf.Tensor => tf.add(tf.mul(dy, cos), turned(tf.mul(dy, sin), turn, true))
 
 /**
- * Grouped-query attention: o = softmax(q kᵀ + mask) v. The scale 1/√headDim is in the queries already.
+ * Grouped-query attention: o = softmax(q kᵀ + mask) v.
  *   dv = pᵀ do      ds = p ⊙ (do vᵀ − Σ do ⊙ o)      dq = ds k      dk = dsᵀ q
  * The H/K query heads of a group are stacked along time, so a group is one matrix product.
  *
- * @param qk [B, H + K, T, headDim], not yet rotated
- * @param v [B, K, T, headDim]
+ * @param heads [B, H + 2K, T, headDim]: queries, keys and values, before rotation
+ * @param rotation leaves the values as they are, and carries the scale 1/√headDim of the scores on the queries
  * @param mask [H/K · T, T], added to the scores
  * @returns [B, H, T, headDim]
  */
-export const attention = (qk: tf.Tensor4D, v: tf.Tensor4D, mask: tf.Tensor2D, rotation?: Rotation): tf.Tensor4D => {
-  const [B, all, T, headDim] = qk.shape
-  const K = v.shape[1]
-  const H = all - K
-  return withGradient([qk, v], ([qk, v], save) => {
-    const rotated = rotation ? rotate(qk, rotation) : qk
-    const [queries, k] = tf.split(rotated, [H, K], 1)
-    const q = tf.reshape(queries, [B, K, (H / K) * T, headDim])
+export const attention = (heads: tf.Tensor4D, kvHeads: number, rotation: Rotation, mask: tf.Tensor2D): tf.Tensor4D => {
+  const [B, all, T, headDim] = heads.shape
+  const K = kvHeads
+  const H = all - 2 * K
+  return withGradient([heads], ([heads], save) => {
+    const [queries, k, v] = tf.split(rotate(heads, rotation), [H, K, K], 1)
+    const q = grouped(queries as tf.Tensor4D, K)
     const p = tf.softmax(tf.add(tf.matMul(q, k, false, true), mask))
     const o = tf.matMul(p, v)
-    save(rotation ? [q, k, v, p, o, rotation.cos, rotation.sin, rotation.turn] : [q, k, v, p, o])
+    save([q, k, v, p, o, rotation.cos, rotation.sin, rotation.turn])
     return {
       value: tf.reshape(o, [B, H, T, headDim]) as tf.Tensor4D,
-      gradFunc: (dy, [q, k, v, p, o, ...angles]: tf.Tensor[]) => {
-        const d = tf.reshape(dy, o.shape)
+      gradFunc: (dy, [q, k, v, p, o, cos, sin, turn]: tf.Tensor[]) => {
+        const d = grouped(dy, K)
         const ds = tf.mul(p, tf.sub(tf.matMul(d, v, false, true), tf.sum(tf.mul(d, o), -1, true)))
         const dq = tf.reshape(tf.matMul(ds, k), [B, H, T, headDim])
-        const dqk = tf.concat([dq, tf.matMul(ds, q, true)], 1)
-        return [rotation ? rotateBack(dqk, angles) : dqk, tf.matMul(p, d, true)]
+        return rotateBack(tf.concat([dq, tf.matMul(ds, q, true), tf.matMul(p, d, true)], 1), { cos, sin, turn: turn as tf.Tensor2D })
       },
     }
   })
+}
+
+/** [B, H, T, headDim] → [B, K, H/K · T, headDim]: the query heads that read the same key-value head, one after the other. */
+export const grouped = (q: tf.Tensor4D, K: number): tf.Tensor4D => {
+  const [B, H, T, headDim] = q.shape
+  return H === K ? q : tf.reshape(q, [B, K, (H / K) * T, headDim])
 }
 
 /**
