@@ -61,7 +61,9 @@ const main = () => {
     (folder) => unpackTensorflow(recipe.wheels, machine, folder))
   const compilations = bindings(home, target, libraries)
   // N-API is stable across Node versions: its version, among the arguments, stands for Node's.
-  const built = ensureFolder(cache, `binding-${digest(compilations)}`, (folder) => compile(compilations, folder))
+  // The checkout's own place does not count: another checkout finds the same binding.
+  const key = digest(JSON.stringify(compilations).replaceAll(checkout, ''))
+  const built = ensureFolder(cache, `binding-${key}`, (folder) => compile(compilations, folder))
 
   const error = loadError(join(built, basename(target)))
   if (error !== undefined) throw new Unavailable(`the binding does not load: ${error}`)
@@ -203,6 +205,7 @@ const bindings = (home, target, libraries) => {
   ]
 }
 
+const checkout = fileURLToPath(new URL('..', import.meta.url))
 const quietSource = fileURLToPath(new URL('native/quiet.cc', import.meta.url))
 
 const compile = (compilations, folder) => {
