@@ -1,27 +1,7 @@
 import type { TopLevelSpec } from 'vega-lite'
 import type { Row } from './csv.js'
-import { dashes, palette } from './theme.js'
+import { colorBy, dashBy, heading, schema, seriesOf, type ChartText } from './encode.js'
 
-/** What every chart function here takes: a tidy table and the words around it. */
-export interface ChartText {
-  /** The one message of the figure. */
-  readonly title: string
-  /** How it was made: what the bands are, how many seeds, which command. */
-  readonly subtitle?: string | readonly string[]
-}
-
-const schema = 'https://vega.github.io/schema/vega-lite/v5.json'
-const heading = ({ title, subtitle }: ChartText): TopLevelSpec['title'] =>
-  subtitle === undefined ? title : { text: title, subtitle: typeof subtitle === 'string' ? subtitle : [...subtitle] }
-const seriesOf = (rows: readonly Row[], field: string): string[] => [...new Set(rows.map((row) => String(row[field])))]
-const colorBy = (field: string, rows: readonly Row[]): object => {
-  const domain = seriesOf(rows, field)
-  return { color: { field, type: 'nominal', title: null, scale: { domain, range: domain.map((_, i) => palette[i % palette.length]) } } }
-}
-const dashBy = (field: string, rows: readonly Row[]): object => {
-  const domain = seriesOf(rows, field)
-  return { strokeDash: { field, type: 'nominal', title: null, scale: { domain, range: domain.map((_, i) => dashes[i % dashes.length]) } } }
-}
 /** A line of `value` a series, over its band from `low` to `high`. */
 const lineWithBand = (field: string, rows: readonly Row[], y: object): object[] => [
   { mark: { type: 'area', opacity: 0.15, strokeWidth: 0 }, encoding: { y: { field: 'low', type: 'quantitative' }, y2: { field: 'high' } } },
