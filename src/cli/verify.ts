@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
-import { InvalidArgumentError, type Command } from 'commander'
+import { InvalidArgumentError, Option, type Command } from 'commander'
+import type { Mutation } from '../theory/checks.js'
 import type { VerifyResult } from '../theory/verify.js'
 import { progress } from '../util/progress.js'
 import { textTable } from '../util/table.js'
@@ -12,6 +13,7 @@ interface Options {
   first: number
   jobs: number
   json?: boolean
+  broken?: Mutation
 }
 
 /** `teamtr verify`: every statement on random team MDPs. */
@@ -23,6 +25,8 @@ export const addVerify = (program: Command): void => {
     .option('--first <k>', 'number of the first case (to run one again: --first K --cases 1)', whole(0), 0)
     .option('--jobs <j>', 'worker threads; the result does not depend on it', whole(1), availableParallelism())
     .option('--json', 'print the tallies as JSON')
+    // a wrong constant on purpose, to see that the check notices: not for general use
+    .addOption(new Option('--broken <how>').choices(['halfConstant', 'horizonDropped', 'klSwapped'] satisfies Mutation[]).hideHelp())
     .addHelpText('after', `
 Cases come from every family (ring, routed, tree), from degenerate inputs (agents that never act, one action, no reward, nearly deterministic
 policies, lost support, identical and tiny updates, discounts from 0.01 to 0.999) and from adversarial ones that come near the bounds. Each
@@ -55,7 +59,7 @@ const whole = (least: number) => (text: string): number => {
 const CHUNK = 250
 
 /** Hand ranges of cases to `jobs` workers as they get free; tallies merge in any order to the same result. */
-const inWorkers = async ({ cases, seed, first, jobs }: Options, onDone: (done: number) => void): Promise<VerifyResult> => {
+const inWorkers = async ({ cases, seed, first, jobs, broken }: Options, onDone: (done: number) => void): Promise<VerifyResult> => {
   const { mergeResults } = await import('../theory/verify.js')
   const results: VerifyResult[] = []
   let next = first
@@ -66,7 +70,7 @@ const inWorkers = async ({ cases, seed, first, jobs }: Options, onDone: (done: n
       if (next >= first + cases) return void worker.terminate().then(() => resolve(), reject)
       const from = next
       next = Math.min(next + CHUNK, first + cases)
-      worker.postMessage({ seed, from, to: next })
+      worker.postMessage({ seed, from, to: next, mutation: broken })
     }
     worker.on('message', (result: VerifyResult) => {
       results.push(result)

@@ -1,18 +1,21 @@
 /**
  * Every statement of theory.md on one stage, both sides computed exactly.
  *
- * **Rounding.** Let u = 2⁻⁵³, S the number of states. Elimination of I − γP multiplies and adds numbers of one sign, apart from the diagonal,
- * which stays ≥ 1 − γ; so every entry of d has a relative error below η = 8·S·u/(1−γ), and V an absolute one below e_V = η·max|V|, where
- * max|V| is replaced by max|r|/(1−γ), its bound. From these follow the tolerances: 2e_V for an improvement; (4e_V + 4η·A_max)/(1−γ) for a surrogate;
- * 2η·penalty + 2e_V·(penalty per unit of A) for a penalty. A statement is violated when its slack is below minus the sum of those of its parts.
+ * **Rounding.** Every evaluation returns proven bounds e_d ≥ ‖d − exact‖₁ and e_V ≥ ‖V − exact‖∞ (evaluate.ts). From them, with u = 2⁻⁵³ and S states,
+ * follow the tolerances of the parts of a statement: 2e_V for an improvement; (2e_V + (2e_d + 4Su)·size of the advantages)/(1−γ) for a surrogate or an
+ * error term; 2e_V·Σ shifts/(1−γ) for the advantage bounds inside a penalty; and 2η·penalty for its shifts, where η = 8Su/(1−γ) bounds the relative error of
+ * every entry of d (elimination of I − γP multiplies and adds numbers of one sign, apart from the diagonal, which stays ≥ 1 − γ). A statement is
+ * violated when its slack is below minus the sum of those of its parts.
  */
 import { replacementBound, stageImprovementBound, tightening, type Bound } from './bounds.js'
 import { activeMassBound, activeMassShift, pinskerShift, tvShift } from './certificates.js'
 import { expectation } from './divergence.js'
+import { activeFactorReduction, randomMessageLaw, tokenChainRule } from './lemmas.js'
+import { pairs } from './mdp.js'
 import type { RandomCase } from './random-cases.js'
 import { stageBounds, stepBounds, type AdvantageKind, type StageBounds } from './stage-bounds.js'
+import { staleGapBound, staleOwnStatesBound } from './stale-own-states.js'
 import { expectedUnder, measureStage, type Stage, type StageMeasure } from './stage.js'
-import { staleOwnStatesBound } from './stale-own-states.js'
 
 /**
  * A wrong reading of the statements, to show that the check would notice: `halfConstant` halves every constant; `horizonDropped` loses one of the two
@@ -25,7 +28,7 @@ export type Record = (statement: string, left: number, right: number, tolerance:
 
 /** What rounding may do on this stage (see the head of this file). */
 interface Rounding {
-  /** η, relative error of an occupancy */
+  /** η, relative error of the entries of an occupancy */
   eta: number
   /** e_V, absolute error of a value */
   value: number
@@ -37,17 +40,20 @@ interface Rounding {
 
 const UNIT = 2 ** -53
 
-const roundingOf = ({ mdp, order }: Stage, { aMax, aHatMax, steps }: StageMeasure): Rounding => {
-  const { gamma, states, reward } = mdp
+const roundingOf = ({ mdp: { gamma, states }, order, teams }: Stage, { aMax, aHatMax, steps }: StageMeasure): Rounding => {
   const horizon = 1 - gamma
-  const eta = (8 * states * UNIT) / horizon
-  const value = (eta * largestSize(reward)) / horizon
+  let value = 0
+  let occupancy = 4 * states * UNIT
+  for (const { dError, vError } of teams) {
+    if (vError > value) value = vError
+    if (2 * dError + 4 * states * UNIT > occupancy) occupancy = 2 * dError + 4 * states * UNIT
+  }
   let shifts = 0
   for (const { tvMean } of steps) shifts += tvShift({ gamma, tvMean })
   return {
-    eta,
+    eta: (8 * states * UNIT) / horizon,
     value,
-    surrogate: { exact: (4 * value + 4 * eta * aMax) / horizon, estimated: (4 * value + 4 * eta * (aMax + aHatMax)) / horizon },
+    surrogate: { exact: (2 * value + occupancy * aMax) / horizon, estimated: (2 * value + occupancy * (aMax + aHatMax)) / horizon },
     magnitude: (order.length * shifts * 2 * value) / horizon,
   }
 }
@@ -61,6 +67,7 @@ export const checkCase = (one: RandomCase, record: Record, mutation?: Mutation):
   const radii = exact.steps.map(({ dTok }) => dTok * (1 + slackOfRadius))
   const measure = mutated(exact, gamma, mutation)
   const shrink = constantFactor(gamma, mutation)
+  checkLemmas(one, record, mutation)
   checkIdentities(stage, exact, rounding, record)
   checkShifts(stage, exact, rounding, shrink, record)
   for (const kind of ['exact', 'estimated'] as const) {
@@ -70,6 +77,7 @@ export const checkCase = (one: RandomCase, record: Record, mutation?: Mutation):
     if (kind === 'exact' && !mutation) checkOrder(measure, bounds, rounding, record)
   }
   checkOwnSums(measure, gamma, radii, rounding, record)
+  checkStaleOwnStates(measure, gamma, radii, rounding, record)
   checkMessageRadius(measure, gamma, rounding, record)
   checkReplacement(one, measure, radii, rounding, record)
 }
@@ -83,9 +91,32 @@ const mutated = (measure: StageMeasure, gamma: number, mutation?: Mutation): Sta
   if (factor === 1) return measure
   const steps = measure.steps.map((step) => ({
     ...step, aMax: factor * step.aMax, advantageRange: factor * step.advantageRange, advantageSpan: factor * step.advantageSpan,
+    advantageLow: factor * step.advantageLow, advantageHigh: factor * step.advantageHigh,
   }))
   return { ...measure, steps, aMax: factor * measure.aMax, aHatMax: factor * measure.aHatMax }
 }
+
+/** Lemma 3.1 in a state of one step on the joint action space, and Lemma 3.2 on a token tree. */
+const checkLemmas = ({ stage: { mdp, policies }, random }: RandomCase, record: Record, mutation?: Mutation): void => {
+  const swapped = mutation === 'klSwapped'
+  const i = random.int(policies.length - 1)
+  const s = random.int(mdp.states)
+  const f = Float64Array.from({ length: pairs(mdp) }, () => random.normal())
+  const joint = activeFactorReduction(mdp, policies[i + 1], policies[i], s, f)
+  const active = swapped ? activeFactorReduction(mdp, policies[i], policies[i + 1], s, f) : joint
+  equality('lemma31', joint.kl.left, active.kl.right, joint.kl.tolerance, record)
+  equality('lemma31Expectation', joint.mean.left, active.mean.right, joint.mean.tolerance, record)
+  const space = { tokens: 1 + random.int(3), length: 1 + random.int(4) }
+  const zeros = random.next() < 0.3 ? 0.2 : 0
+  const [before, after] = [randomMessageLaw(space, random, zeros), randomMessageLaw(space, random, zeros && random.int(2) * zeros)]
+  const messages = tokenChainRule(space, before, after)
+  const tokens = swapped ? tokenChainRule(space, after, before) : messages
+  equality('lemma32', messages.left, tokens.right, messages.tolerance, record)
+}
+
+/** Both sides infinite are equal. */
+const equality = (statement: string, left: number, right: number, tolerance: number, record: Record): void =>
+  record(statement, left === right ? 0 : -Math.abs(left - right), 0, tolerance)
 
 /** Performance difference, A_max ≤ 2R_max/(1−γ), and |Σρ_i − 1| ≤ ½Σ‖d^{i−1} − d⁰‖₁. */
 const checkIdentities = ({ mdp, policies, teams }: Stage, { steps }: StageMeasure, rounding: Rounding, record: Record): void => {
@@ -95,7 +126,7 @@ const checkIdentities = ({ mdp, policies, teams }: Stage, { steps }: StageMeasur
   steps.forEach((step, i) => {
     const f = expectedUnder(mdp, policies[i + 1], teams[i].A)
     const difference = expectation(teams[i + 1].d, f) / horizon
-    record('performanceDifference', -Math.abs(step.improvement - difference), 0, 2 * rounding.value + rounding.surrogate.exact)
+    equality('performanceDifference', step.improvement, difference, 2 * rounding.value + rounding.surrogate.exact, record)
     record('advantageBound', (2 * largestSize(mdp.reward)) / horizon, step.aMax, 2 * rounding.value)
     masses += step.rho
     drift += step.cumulativeShift
@@ -139,16 +170,27 @@ const checkStage = (measure: StageMeasure, bounds: StageBounds, kind: AdvantageK
   }
 }
 
-/** Theorems 3.4 and 3.6, and the stale bound over own states, with the sums that a rollout gives: over the moving agent's own states, in L and in ζ alike. */
+/** Theorem 3.6 with the sums that a rollout gives: over the moving agent's own states, in L and in ζ alike. */
 const checkOwnSums = (measure: StageMeasure, gamma: number, radii: readonly number[], rounding: Rounding, record: Record): void => {
   const steps = measure.estimates.map(({ lSeqOwn, zetaOwn }, i) => ({ surrogate: lSeqOwn, radius: radii[i], zeta: zetaOwn }))
   recordBound('thm36Own', stageImprovementBound({ gamma, aMax: measure.aMax, steps }), measure.improvement, 'estimated', rounding, record)
-  const stale = (sums: readonly { surrogate: number; zeta?: number }[], size: number): Bound =>
-    staleOwnStatesBound({ gamma, steps: sums.map((sum, i) => ({ ...sum, shift: pinskerShift({ gamma, radius: radii[i] }), low: -size, high: size })) })
-  const exact = stale(measure.steps.map(({ lStale }) => ({ surrogate: lStale })), measure.aMax)
-  const estimated = stale(measure.estimates.map(({ lStaleOwn, zetaOwn }) => ({ surrogate: lStaleOwn, zeta: zetaOwn })), Math.max(measure.aMax, measure.aHatMax))
-  recordBound('staleOwnStates', exact, measure.improvement, 'exact', rounding, record)
-  recordBound(named('staleOwnStates', 'estimated'), estimated, measure.improvement, 'estimated', rounding, record)
+}
+
+/** The stale bounds that pay each shift once (stale-own-states.ts): with the true advantage, and with own-state sums of an estimate. */
+const checkStaleOwnStates = (measure: StageMeasure, gamma: number, radii: readonly number[], rounding: Rounding, record: Record): void => {
+  const aBar = Math.max(measure.aMax, measure.aHatMax)
+  const shift = (i: number): number => pinskerShift({ gamma, radius: radii[i] })
+  const pinsker = measure.steps.map(({ lStale }, i) => ({ surrogate: lStale, shift: shift(i), low: -measure.aMax, high: measure.aMax }))
+  const variation = measure.steps.map(({ lStale, tvMean, advantageLow, advantageHigh }) =>
+    ({ surrogate: lStale, shift: tvShift({ gamma, tvMean }), low: advantageLow, high: advantageHigh }))
+  const estimated = measure.estimates.map(({ lStaleOwn, zetaOwn }, i) => ({ surrogate: lStaleOwn, shift: shift(i), low: -aBar, high: aBar, zeta: zetaOwn }))
+  recordBound('staleOwnStates', staleOwnStatesBound({ gamma, steps: pinsker }), measure.improvement, 'exact', rounding, record)
+  recordBound(named('staleOwnStates', 'estimated'), staleOwnStatesBound({ gamma, steps: estimated }), measure.improvement, 'estimated', rounding, record)
+  recordBound('staleOwnStatesTv', staleOwnStatesBound({ gamma, steps: variation }), measure.improvement, 'exact', rounding, record)
+  const gap = measure.steps.reduce((sum, { lSeq, lStale }) => sum + Math.abs(lSeq - lStale), 0)
+  const bound = staleGapBound({ gamma, steps: variation })
+  const tolerance = 2 * measure.steps.length * rounding.surrogate.exact + 2 * rounding.eta * bound + rounding.magnitude
+  record('staleGap', bound, gap, tolerance, bound > 1e6 * tolerance ? gap / bound : undefined)
 }
 
 /** The active-mass certificate read with message radii: c Σ ρ_i√δ_i. */

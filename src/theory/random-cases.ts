@@ -64,7 +64,7 @@ const instance = (kind: CaseKind, random: Random): Instance => {
       return { mdp, policy: randomPolicy(mdp, random, 3 * random.next()), update: anotherPolicy(random, 3 * random.next()) }
     }
     case 'never-active': {
-      const mdp = anyRouted(random)
+      const mdp = routed({ ...routedSize(random), agents: 1 + random.int(2) }, random)
       return withUpdates(teamMdp({ ...mdp, n: mdp.n + 1 + random.int(2) }), random)
     }
     case 'one-action': return withUpdates(routed({ ...routedSize(random), actions: [1, 1 + random.int(2)] }, random), random)
@@ -105,12 +105,12 @@ const instance = (kind: CaseKind, random: Random): Instance => {
 const discount = (random: Random): number => (random.next() < 0.5 ? 0.01 + 0.8 * random.next() : 1 - 10 ** (-3 * random.next() - 0.0005))
 
 const routedSize = (random: Random) => ({
-  agents: 1 + random.int(4), states: 2 + random.int(15), actions: [1, 2 + random.int(3)] as const, successors: 1 + random.int(4), gamma: discount(random),
+  agents: 1 + random.int(4), states: 2 + random.int(random.next() < 0.25 ? 39 : 15), actions: [1, 2 + random.int(3)] as const, successors: 1 + random.int(4), gamma: discount(random),
   start: random.next() < 0.5 ? ('uniform' as const) : ('random' as const),
 })
 const anyRouted = (random: Random): TeamMdp => routed(routedSize(random), random)
 const anyRing = (random: Random): TeamMdp =>
-  ring({ agents: 1 + random.int(4), levels: 1 + random.int(5), actions: 2 + random.int(2), gamma: discount(random), start: random.next() < 0.5 ? 'all' : 'random' }, random)
+  ring({ agents: 1 + random.int(4), levels: 1 + random.int(10), actions: 2 + random.int(2), gamma: discount(random), start: random.next() < 0.5 ? 'all' : 'random' }, random)
 const anyTree = (random: Random): TeamMdp => {
   const actions = 2 + random.int(2)
   return tree({ agents: 1 + random.int(3), actions, depth: actions === 2 ? 1 + random.int(4) : 1 + random.int(2), gamma: discount(random), router: random.next() < 0.5 ? 'rotation' : 'random' }, random)
