@@ -1,5 +1,6 @@
 export * from './charts.js'
 export * from './csv.js'
+export * from './encode.js'
 export * from './page.js'
 export * from './render.js'
 export * from './theme.js'

@@ -34,7 +34,7 @@ export const show = async (spec: TopLevelSpec): Promise<void> => {
 }
 
 const titleOf = ({ title }: TopLevelSpec): string =>
-  typeof title === 'string' ? title : title && 'text' in title ? String(title.text) : 'untitled'
+  typeof title === 'string' ? title : title && 'text' in title ? [title.text].flat().join(' ') : 'untitled'
 
 /** Show TeX as a displayed formula. */
 export const showTex = (tex: string): void => write({ 'text/latex': `$$${tex}$$`, 'text/plain': tex })

@@ -1,0 +1,72 @@
+import type { TopLevelSpec } from 'vega-lite'
+import type { Row } from './csv.js'
+import { dashes, palette } from './theme.js'
+
+/** The words around a chart. */
+export interface ChartText {
+  /** The one message of the figure. */
+  readonly title: string
+  /** How it was made: what the bands are, how many seeds, which command. */
+  readonly subtitle?: string | readonly string[]
+}
+
+/** A quantitative axis. */
+export interface Axis {
+  /** Meaning and unit. */
+  readonly title: string
+  /** Logarithmic; values are then above 0. */
+  readonly log?: boolean
+  /** Where ticks stand; Vega's choice by default. */
+  readonly ticks?: readonly number[]
+  readonly domain?: readonly [number, number]
+  /** Includes 0; no by default. */
+  readonly zero?: boolean
+  /** d3-format of the labels. */
+  readonly format?: string
+}
+
+export const schema = 'https://vega.github.io/schema/vega-lite/v5.json'
+
+/** Characters of a title, and of a subtitle, that fit the column at their sizes. */
+const titleWidth = 62
+const subtitleWidth = 78
+
+/** Title and subtitle, broken into lines that fit the column. */
+export const heading = ({ title, subtitle }: ChartText): TopLevelSpec['title'] => ({
+  text: wrap(title, titleWidth),
+  ...(subtitle === undefined ? {} : { subtitle: [subtitle].flat().flatMap((line) => wrap(line, subtitleWidth)) }),
+})
+
+/** Lines of at most `width` characters, broken at spaces; a longer word stays whole. */
+export const wrap = (text: string, width: number): string[] => {
+  const lines: string[] = []
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1)
+    if (last !== undefined && last.length + 1 + word.length <= width) lines[lines.length - 1] = `${last} ${word}`
+    else lines.push(word)
+  }
+  return lines
+}
+
+/** The values of a field in the order in which they come. */
+export const seriesOf = (rows: readonly Row[], field: string): string[] => [...new Set(rows.map((row) => String(row[field])))]
+
+const nominal = (field: string, rows: readonly Row[], range: readonly unknown[]): object => {
+  const domain = seriesOf(rows, field)
+  return { field, type: 'nominal', title: null, scale: { domain, range: domain.map((_, i) => range[i % range.length]) } }
+}
+
+/** Colours, dashes and shapes go together, in the order of the series, so that none depends on colour alone. */
+export const colorBy = (field: string, rows: readonly Row[]): object => ({ color: nominal(field, rows, palette) })
+export const dashBy = (field: string, rows: readonly Row[]): object => ({ strokeDash: nominal(field, rows, dashes) })
+export const shapeBy = (field: string, rows: readonly Row[]): object => ({ shape: nominal(field, rows, shapes) })
+const shapes = ['circle', 'square', 'triangle-up', 'diamond', 'cross', 'triangle-down', 'triangle-right']
+
+/** A quantitative channel along an axis. */
+export const along = (field: string, { title, log, ticks, domain, zero = false, format }: Axis): object => ({
+  field,
+  type: 'quantitative',
+  title,
+  scale: { ...(log ? { type: 'log' } : { zero }), ...(domain ? { domain, nice: false } : {}) },
+  axis: { ...(ticks ? { values: ticks } : {}), ...(format ? { format } : {}) },
+})
