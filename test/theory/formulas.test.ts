@@ -6,8 +6,11 @@ import { parseTheoryCase } from '../../src/theory/json.js'
 import { activeMassBound, activeMassShift, pinskerShift, tvShift } from '../../src/theory/certificates.js'
 import { replacementBound, type Bound } from '../../src/theory/bounds.js'
 import { tvByState } from '../../src/theory/divergence.js'
+import type { TeamMdp, TeamPolicy } from '../../src/theory/mdp.js'
 import { stageBounds, stepBounds } from '../../src/theory/stage-bounds.js'
 import { expectedUnder, measureStage, stageOfPolicies } from '../../src/theory/stage.js'
+import { activeFactorReduction, randomMessageLaw, tokenChainRule } from '../../src/theory/lemmas.js'
+import { random } from '../../src/util/random.js'
 import { readJson } from '../../src/util/files.js'
 import { sharedPath } from '../shared.js'
 
@@ -31,6 +34,42 @@ const agree = (id: string, values: FormulaValues, of: Bound | number): void => {
   expect(Math.abs(big - expected), `${id}: ${big}, not ${expected}`).toBeLessThanOrEqual(1e-12 * scale)
   expect(Math.abs(float - expected), `${id} in float64: ${float}, not ${expected}`).toBeLessThanOrEqual(1e-12 * scale)
 }
+
+/** Lemma 3.1 in state s: both sides by the formula, over every joint action of no-ops and messages, against the enumeration of lemmas.ts. */
+const lemma31 = (mdp: TeamMdp, first: TeamPolicy, second: TeamPolicy, s: number): void => {
+  if (s < 0) return // an agent that never acts
+  const row = (policy: TeamPolicy): number[] => [...policy.subarray(mdp.actionStart[s], mdp.actionStart[s + 1])]
+  const [q, p] = [row(first), row(second)]
+  // joint actions in which the others play their no-ops; all others have probability 0 in both and add nothing. The active agent's no-op is among them
+  const joint = (own: number[]): number[][] => [0, ...own].map((probability) => Array.from({ length: mdp.n }, (_, j) => (j === mdp.activeAgent[s] ? probability : 1)))
+  const values = { n: mdp.n, K: q.length + 1, K_active: q.length, q_joint: joint(q), p_joint: joint(p), q, p }
+  const { kl } = activeFactorReduction(mdp, first, second, s)
+  for (const side of ['left', 'right'] as const) {
+    const [big, expected] = [Number(evaluateFormulaBig(formulas.lemma31, values)[side]), kl[side]]
+    // the decimal sum takes the rows as they are; that they miss 1 by 1e-16 is the only difference
+    expect(big === expected || Math.abs(big - expected) <= 1e-12 * expected + 1e-15, `lemma31 ${side}: ${big}, not ${expected}`).toBe(true)
+  }
+}
+
+test('Lemma 3.2 on a message tree of two tokens, at most two long', () => {
+  const space = { tokens: 2, length: 2 }
+  for (const seed of [1, 2, 3]) {
+    const [first, second] = [randomMessageLaw(space, random(seed)), randomMessageLaw(space, random(100 + seed))]
+    const row = (law: Float64Array, prefix: number): number[] => [...law.subarray(3 * prefix, 3 * prefix + 3)]
+    const divergence = (prefix: number): number => row(first, prefix).reduce((sum, p, x) => sum + p * Math.log(p / row(second, prefix)[x]), 0)
+    // messages: the end at once, then x and the end, then x y
+    const messages = [{ path: [[0, 0]] }, ...[1, 2].flatMap((x) => [{ path: [[0, x], [x, 0]] }, ...[1, 2].map((y) => ({ path: [[0, x], [x, y]] }))])]
+    const probability = (law: Float64Array) => messages.map(({ path }) => path.reduce((product, [prefix, x]) => product * row(law, prefix)[x], 1))
+    const { left, right } = evaluateFormulaBig(formulas.lemma32, {
+      M: messages.length, T: messages.map(({ path }) => path.length), p: probability(first), q: probability(second),
+      KL: messages.map(({ path }) => [0, 1].map((u) => (path[u] ? divergence(path[u][0]) : 0))),
+    })
+    const rule = tokenChainRule(space, first, second)
+    expect(Number(left)).toBeCloseTo(rule.left, 13)
+    expect(Number(right)).toBeCloseTo(rule.right, 13)
+    expect(Number(left)).toBeCloseTo(Number(right), 13)
+  }
+})
 
 describe.skipIf(!folder)('formula objects on the reference cases', () => {
   test.each(files)('%s', (file) => {
@@ -70,6 +109,7 @@ describe.skipIf(!folder)('formula objects on the reference cases', () => {
       })
     }
     steps.forEach((step, i) => {
+      lemma31(mdp, policies[i + 1], policies[i], [...mdp.activeAgent].indexOf(step.agent))
       const [before, after] = [stage.teams[i], stage.teams[i + 1]]
       const shift = {
         gamma, S: mdp.states, d_before: [...before.d], d_after: [...after.d], TV: [...tvByState(mdp, policies[i], policies[i + 1])], D: step.dTok, rho: step.rho,
