@@ -117,7 +117,7 @@ const accept = async (
 }
 
 /** Advantages and the weights of the divergence's reading, summed over the occurrences of each distinct message. */
-const messageWeights = ({ occurrences, spans }: AgentMessages, { used }: Advantages, { gamma, trustRegion: { reading } }: UpdateConfig, episodes: number): Weights => {
+export const messageWeights = ({ occurrences, spans }: AgentMessages, { used }: Advantages, { gamma, trustRegion: { reading } }: UpdateConfig, episodes: number): Weights => {
   const [positive, negative, divergence] = [0, 0, 0].map(() => new Float32Array(spans.length))
   const weigh = (turn: number): number => (reading === 'message' ? 1 : gamma ** turn)
   const total = reading === 'occupancy' ? episodes / (1 - gamma) : occurrences.reduce((sum, { turn }) => sum + weigh(turn), 0)

@@ -1,0 +1,141 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { advantagesOf, type Advantages } from '../../src/train/advantage.js'
+import { initEngine, tf } from '../../src/train/backend.js'
+import { parseConfig, type Config, type ConfigInput } from '../../src/train/config.js'
+import { environment } from '../../src/train/environment.js'
+import { activeMass } from '../../src/train/measure.js'
+import { messagesOf } from '../../src/train/messages.js'
+import { tokenBatch } from '../../src/train/model/batch.js'
+import { rollout, type Rollouts } from '../../src/train/rollout.js'
+import { disposeTeam, type Agent, type Team } from '../../src/train/team.js'
+import { messageWeights, updateAgent } from '../../src/train/update.js'
+import { warmUp } from '../../src/train/warmup.js'
+import { random } from '../../src/util/random.js'
+
+const base = { team: { agents: 2 }, task: { name: 'relay' as const, rounds: 2 }, model: { layers: 1, hidden: 16, heads: 2, intermediate: 16 }, warmup: { steps: 0 } }
+const configWith = (more: ConfigInput): Config => parseConfig({ ...base, ...more })
+const config = configWith({})
+const environmentOf = environment(config.task, 2)
+
+let team: Team
+let agent: Agent
+let rollouts: Rollouts
+let advantages: Advantages
+
+beforeAll(async () => {
+  await initEngine()
+  team = await warmUp(config)
+  agent = team.agents[1]
+  const played = await rollout(environmentOf.task, team, environmentOf.problems('train', 6, random(1)),
+    { group: 4, temperature: 1, maxTokens: 2, gamma: config.gamma, random: random(2) })
+  // Random weights earn nothing; so that there is something to learn, returns are drawn.
+  const r = random(3)
+  rollouts = { ...played, episodes: played.episodes.map((episode) => ({ ...episode, return: r.next() })) }
+  advantages = advantagesOf(rollouts, config.advantage)
+})
+afterAll(() => disposeTeam(team))
+
+const rho = (): number => activeMass(rollouts, 2, config.gamma)[1]
+const update = (config: Config, of = agent, a = advantages) => updateAgent(of, 1, rollouts, a, rho(), config)
+
+/** KL(before‖after) of agent 1's messages, mean over messages, computed from the distributions one message at a time. */
+const klByHand = async (after: tf.Tensor1D, exact: boolean): Promise<number> => {
+  const own = rollouts.episodes.flatMap(({ messages }) => messages.filter(({ agent }) => agent === 1))
+  let sum = 0
+  for (const { prompt, tokens } of own) {
+    const batch = tokenBatch([{ ids: [...prompt, ...tokens], marked: [[prompt.length, prompt.length + tokens.length]] }])
+    const [p, q] = await Promise.all([agent.theta, after].map((theta) => tf.tidy(() => agent.policy.logDistributions(theta, batch)).array()))
+    tokens.forEach((token, u) => {
+      if (exact) p[u].forEach((x, v) => { sum += Math.exp(x) * (x - q[u][v]) })
+      else sum += Math.exp(q[u][token] - p[u][token]) - 1 - (q[u][token] - p[u][token])
+    })
+    tf.dispose(batch)
+  }
+  return sum / own.length
+}
+
+describe('updateAgent', () => {
+  // From timid to violent; the last ones end in parameters that are not even finite unless they are held back.
+  const draws = Array.from({ length: 16 }, (_, k) => {
+    const r = random(k)
+    const pick = <T>(of: readonly T[]): T => of[r.int(of.length)]
+    return {
+      learningRate: 10 ** (-3 + 4 * r.next()), steps: 1 + r.int(4), delta: 10 ** (-4 + 3 * r.next()),
+      estimator: pick(['exact', 'lowVariance'] as const), acceptance: pick(['scale', 'scale', 'refuse'] as const), ratio: pick(['message', 'token'] as const),
+    }
+  })
+  it.each(draws)('keeps nothing whose divergence is above δ: %o', async ({ learningRate, steps, delta, estimator, acceptance, ratio }) => {
+    const { theta, optimiser, outcome, step } = await update(configWith({
+      objective: { learningRate, steps, ratio }, trustRegion: { delta, estimator }, method: { acceptance },
+    }))
+    expect(step.divergence).toBeLessThanOrEqual(delta)
+    const kl = await klByHand(theta, estimator === 'exact')
+    expect(kl).toBeCloseTo(step.divergence, 5)
+    expect(kl).toBeLessThanOrEqual(delta + 1e-5)
+    expect(outcome).toBe(step.scale === 1 ? 'accepted' : step.scale > 0 ? 'scaled' : 'refused')
+    if (outcome === 'refused') {
+      expect(theta).toBe(agent.theta)
+      expect(optimiser).toBe(agent.optimiser)
+    } else {
+      tf.dispose([theta, optimiser.first, optimiser.second])
+    }
+  })
+
+  it('lies on the line to what was proposed', async () => {
+    const objective = { learningRate: 0.05, steps: 2 }
+    const whole = await update(configWith({ objective, method: { acceptance: 'none' } }))
+    const scaled = await update(configWith({ objective }))
+    expect(whole).toMatchObject({ outcome: 'accepted', step: { scale: 1 } })
+    expect(whole.step.divergence).toBeGreaterThan(0.02)
+    expect(scaled).toMatchObject({ outcome: 'scaled', step: { proposed: whole.step.proposed } })
+    const [from, to, kept] = await Promise.all([agent.theta, whole.theta, scaled.theta].map((theta) => theta.data()))
+    kept.forEach((x, i) => expect(x).toBeCloseTo(from[i] + scaled.step.scale * (to[i] - from[i]), 5))
+    expect(scaled.beta).toBe(2 * agent.beta)
+    for (const { theta, optimiser } of [whole, scaled]) tf.dispose([theta, optimiser.first, optimiser.second])
+  })
+
+  it('climbs: the surrogate of a small step is positive', async () => {
+    const { surrogate, theta, optimiser } = await update(configWith({ objective: { learningRate: 1e-3, steps: 3 } }))
+    expect(surrogate.unbiased).toBeGreaterThan(0)
+    expect(surrogate.value).toBeGreaterThan(0)
+    tf.dispose([theta, optimiser.first, optimiser.second])
+  })
+
+  it('leaves everything alone where there is nothing to learn from', async () => {
+    const zero = new Float64Array(rollouts.episodes.length)
+    const result = await update(config, agent, { used: zero, unclipped: zero, centred: zero })
+    expect(result).toMatchObject({ outcome: 'skipped', step: { scale: 0, divergence: 0 } })
+    expect(result.theta).toBe(agent.theta)
+  })
+
+  it('refuses a step into parameters that are not finite, and forgets its moments', async () => {
+    const wild = await update(configWith({ objective: { learningRate: 1e30, steps: 3 } }))
+    expect(wild.outcome).toBe('refused')
+    expect(wild.theta).toBe(agent.theta)
+    expect(wild.optimiser).toBe(agent.optimiser)
+    expect(wild.beta).toBe(2)
+  })
+
+  it('makes no tensors but those it returns', async () => {
+    const before = tf.memory().numTensors
+    for (const learningRate of [1e-3, 0.1, 1e30]) {
+      const { theta, optimiser } = await update(configWith({ objective: { learningRate } }))
+      if (theta !== agent.theta) tf.dispose([theta, optimiser.first, optimiser.second])
+    }
+    expect(tf.memory().numTensors).toBe(before)
+  })
+})
+
+it('messageWeights add up to the means over messages, whatever occurs twice', async () => {
+  const messages = messagesOf(rollouts, 1)
+  const own = rollouts.episodes.flatMap(({ messages }, e) => messages.filter(({ agent }) => agent === 1).map(({ turn }) => ({ e, turn })))
+  for (const reading of ['message', 'discounted', 'occupancy'] as const) {
+    const { positive, negative, divergence } = messageWeights(messages, advantages, configWith({ trustRegion: { reading } }), rollouts.episodes.length)
+    const sum = (x: tf.Tensor) => [...x.dataSync()].reduce((a, b) => a + b)
+    const mean = (f: (a: number) => number) => own.reduce((total, { e }) => total + f(advantages.used[e]), 0) / own.length
+    expect(sum(positive)).toBeCloseTo(mean((a) => Math.max(0, a)), 5)
+    expect(sum(negative)).toBeCloseTo(mean((a) => Math.max(0, -a)), 5)
+    expect(sum(divergence)).toBeCloseTo(reading === 'occupancy' ? rho() : 1, 5)
+    tf.dispose([positive, negative, divergence])
+  }
+})
