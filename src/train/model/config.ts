@@ -34,10 +34,10 @@ export const decoderSchema = z.strictObject({
   tied: z.boolean().default(true),
 })
   .transform((c) => ({ ...c, kvHeads: c.kvHeads ?? c.heads, headDim: c.headDim ?? c.hidden / c.heads }))
-  .refine((c) => c.heads % c.kvHeads === 0, { path: ['kvHeads'], message: 'expected a divisor of heads' })
-  .refine((c) => Number.isInteger(c.headDim) && (c.headDim % 2 === 0 || c.positions === 'learned'), {
-    path: ['headDim'],
-    message: 'expected an even whole number (default: hidden / heads)',
+  .check(({ value: c, issues }) => {
+    const wrong = (field: 'kvHeads' | 'headDim', message: string) => issues.push({ code: 'custom', path: [field], input: c[field], message })
+    if (c.heads % c.kvHeads !== 0) wrong('kvHeads', 'expected a divisor of heads')
+    if (!Number.isInteger(c.headDim) || (c.headDim % 2 !== 0 && c.positions === 'rotary')) wrong('headDim', 'expected an even whole number (default: hidden / heads)')
   })
 
 /** A decoder's architecture, complete. */
