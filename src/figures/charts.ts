@@ -65,20 +65,3 @@ export const certificateAgainstImprovement = (rows: readonly Row[], text: ChartT
     layer: lineWithBand('quantity', rows, { title: 'change of return', scale: { zero: false } }),
   },
 }) as TopLevelSpec
-
-/**
- * A quantity against team size on log-log axes, where a power law is a straight line of slope α.
- *
- * @param rows `{n, series, value}`; n ≥ 1, value > 0
- */
-export const growth = (rows: readonly Row[], text: ChartText & { readonly y: string }): TopLevelSpec => ({
-  $schema: schema,
-  title: heading(text),
-  data: { values: rows as Row[] },
-  encoding: {
-    x: { field: 'n', type: 'quantitative', title: 'agents n', scale: { type: 'log' }, axis: { values: [...new Set(rows.map((row) => Number(row.n)))].sort((a, b) => a - b), format: 'd' } },
-    y: { field: 'value', type: 'quantitative', title: text.y, scale: { type: 'log' } },
-    ...colorBy('series', rows),
-  },
-  layer: [{ mark: 'line', encoding: dashBy('series', rows) }, { mark: { type: 'point', filled: true, size: 30 } }],
-}) as TopLevelSpec

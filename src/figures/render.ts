@@ -3,6 +3,9 @@ import { dirname, join } from 'node:path'
 import type { TopLevelSpec } from 'vega-lite'
 import { font, theme } from './theme.js'
 
+/** The spec in the project's theme, which whoever draws it then follows. */
+export const themed = (spec: TopLevelSpec): TopLevelSpec => ({ ...spec, config: { ...theme, ...spec.config } }) as TopLevelSpec
+
 /**
  * Draw a Vega-Lite spec as SVG text, in the project's theme. Deterministic: the same spec gives the same bytes.
  *
@@ -12,7 +15,7 @@ export const toSvg = async (spec: TopLevelSpec): Promise<string> => {
   const [vega, vegaLite] = await Promise.all([import('vega'), import('vega-lite')])
   // Vega numbers its clip paths for the whole process: start anew, or a second drawing would differ from the first. (Its types lack this function.)
   ;(vega as unknown as { resetSVGDefIds(): void }).resetSVGDefIds()
-  const compiled = vegaLite.compile({ ...spec, config: { ...theme, ...spec.config } } as TopLevelSpec).spec
+  const compiled = vegaLite.compile(themed(spec)).spec
   const view = new vega.View(vega.parse(compiled), { renderer: 'none', logLevel: vega.Error })
   try {
     return await view.toSVG()

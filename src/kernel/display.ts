@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { createRequire } from 'node:module'
 import type { TopLevelSpec } from 'vega-lite'
 import type { Cell, Row } from '../figures/csv.js'
-import { toPng, toSvg } from '../figures/render.js'
+import { themed, toPng, toSvg } from '../figures/render.js'
 import { duration } from '../util/progress.js'
 import type { DisplayData } from './tslab.js'
 
@@ -26,7 +26,7 @@ const write = (data: Bundle, displayId?: string, update = false): void => {
 export const show = async (spec: TopLevelSpec): Promise<void> => {
   const svg = await toSvg(spec)
   write({
-    'application/vnd.vegalite.v5+json': spec,
+    'application/vnd.vegalite.v5+json': themed(spec),
     'image/svg+xml': svg,
     'image/png': Buffer.from(await toPng(svg)).toString('base64'),
     'text/plain': `figure: ${titleOf(spec)}`,

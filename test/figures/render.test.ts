@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { growth, learningCurves } from '../../src/figures/charts.js'
+import { learningCurves } from '../../src/figures/charts.js'
 import { toCsv } from '../../src/figures/csv.js'
 import { htmlPage } from '../../src/figures/page.js'
+import { growth } from '../../src/figures/plots.js'
 import { toPng, toSvg } from '../../src/figures/render.js'
 
 const powers = [2, 4, 8].flatMap((n) => [{ n, series: 'n', value: n }, { n, series: 'n²', value: n * n }])

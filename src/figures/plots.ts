@@ -1,0 +1,117 @@
+import type { TopLevelSpec } from 'vega-lite'
+import type { Row } from './csv.js'
+import { along, colorBy, dashBy, heading, schema, seriesOf, shapeBy, type Axis, type ChartText } from './encode.js'
+
+/** Plots that any tidy table fits. */
+
+/** What a plot of two axes needs besides its table. */
+export interface AxesText extends ChartText {
+  readonly x: Axis
+  readonly y: Axis
+}
+
+const hasInterval = (row: Row): boolean => row.low !== undefined && row.low !== null
+
+/**
+ * One line a series, with points at its values and a band from `low` to `high` where rows have them.
+ *
+ * @param rows `{x, series, value, low?, high?}`; rows of a series in the order of its line
+ * @param points draw the points; yes by default
+ */
+export const lines = (rows: readonly Row[], text: AxesText & { readonly points?: boolean; readonly reference?: number }): TopLevelSpec => ({
+  $schema: schema,
+  title: heading(text),
+  data: { values: rows as Row[] },
+  encoding: { x: along('x', text.x) },
+  layer: [
+    ...(text.reference === undefined ? [] : [referenceLine(text.reference)]),
+    ...(rows.some(hasInterval)
+      ? [{
+          mark: { type: 'area', opacity: 0.15, strokeWidth: 0 },
+          encoding: { y: { field: 'low', type: 'quantitative' }, y2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) },
+        }]
+      : []),
+    { mark: 'line', encoding: { y: along('value', text.y), ...colorBy('series', rows), ...dashBy('series', rows) } },
+    ...(text.points === false
+      ? []
+      : [{ mark: { type: 'point', filled: true, size: 32, opacity: 1 }, encoding: { y: along('value', text.y), ...colorBy('series', rows), ...shapeBy('series', rows) } }]),
+  ],
+}) as TopLevelSpec
+
+/** A dashed line across the plot. */
+const referenceLine = (y: number): object => ({ mark: { type: 'rule', strokeDash: [3, 3], color: '#666666' }, data: { values: [{}] }, encoding: { x: {}, y: { datum: y } } })
+
+const withoutLegend = (encoding: object): object =>
+  Object.fromEntries(Object.entries(encoding).map(([channel, definition]) => [channel, { ...(definition as object), legend: null }]))
+
+/**
+ * A quantity against team size on log-log axes, where a power law is a straight line of slope α.
+ *
+ * @param rows `{n, series, value, low?, high?}`; n ≥ 1, value > 0
+ */
+export const growth = (rows: readonly Row[], text: ChartText & { readonly y: string }): TopLevelSpec =>
+  lines(rows.map(({ n, ...row }) => ({ x: n, ...row })), { ...text, x: teamSizes(rows), y: { title: text.y, log: true } })
+
+/** The axis of team sizes n, logarithmic, with a tick at every n. */
+export const teamSizes = (rows: readonly Row[], field = 'n'): Axis => ({
+  title: 'agents n',
+  log: true,
+  format: 'd',
+  ticks: [...new Set(rows.map((row) => Number(row[field])))].sort((a, b) => a - b),
+})
+
+/**
+ * Estimates with intervals, one line of the page per `label`, its series beside each other.
+ *
+ * @param rows `{label, series, value, low, high}`; low and high null where there is no interval (or an unbounded one)
+ */
+export const intervals = (rows: readonly Row[], text: ChartText & { readonly x: Axis; readonly reference?: number }): TopLevelSpec => {
+  const labels = seriesOf(rows, 'label')
+  const series = seriesOf(rows, 'series')
+  const place = {
+    y: { field: 'label', type: 'nominal', title: null, sort: labels, axis: { labelLimit: 260, grid: true, tickBand: 'extent' } },
+    yOffset: { field: 'series', type: 'nominal', sort: series },
+  }
+  return {
+    $schema: schema,
+    title: heading(text),
+    data: { values: rows as Row[] },
+    height: { step: Math.max(14, 40 / series.length) },
+    encoding: place,
+    layer: [
+      ...(text.reference === undefined ? [] : [{ mark: { type: 'rule', strokeDash: [3, 3], color: '#666666' }, data: { values: [{}] }, encoding: { y: {}, yOffset: {}, x: { datum: text.reference } } }]),
+      { transform: [{ filter: 'isValid(datum.low) && isValid(datum.high)' }], mark: { type: 'rule', strokeWidth: 2 }, encoding: { x: along('low', text.x), x2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) } },
+      { mark: { type: 'point', filled: true, size: 55, opacity: 1 }, encoding: { x: along('value', text.x), ...colorBy('series', rows), ...shapeBy('series', rows) } },
+    ],
+  } as TopLevelSpec
+}
+
+/**
+ * A table whose cells are shaded by their value and say it.
+ *
+ * @param rows `{row, column, value}`
+ */
+export const heatTable = (rows: readonly Row[], text: ChartText & { readonly column: string; readonly domain: readonly [number, number]; readonly format: string }): TopLevelSpec => {
+  const middle = (text.domain[0] + text.domain[1]) / 2
+  return {
+    $schema: schema,
+    title: heading(text),
+    data: { values: rows as Row[] },
+    width: { step: 46 },
+    height: { step: 22 },
+    encoding: {
+      x: { field: 'column', type: 'nominal', title: text.column, sort: seriesOf(rows, 'column'), axis: { labelAngle: 0, ticks: false, domain: false } },
+      y: { field: 'row', type: 'nominal', title: null, sort: seriesOf(rows, 'row'), axis: { labelLimit: 300, ticks: false, domain: false } },
+    },
+    layer: [
+      { mark: { type: 'rect', stroke: '#ffffff' }, encoding: { color: { field: 'value', type: 'quantitative', legend: null, scale: { domain: text.domain, range: ['#f2f5f9', '#0b3a63'] } } } },
+      {
+        mark: { type: 'text', fontSize: 10 },
+        encoding: {
+          text: { field: 'value', type: 'quantitative', format: text.format },
+          color: { condition: { test: `datum.value > ${middle}`, value: '#ffffff' }, value: '#1a1a1a' },
+        },
+      },
+    ],
+  } as TopLevelSpec
+}
