@@ -100,11 +100,10 @@ try {
       }
     }
     const rows = Object.entries(runs).map(([method, all]) => ({ method, ...summary(all), solving: all[0].solving === undefined ? NaN : median(all.map((r) => r.solving)) }))
-    const best = rows.slice(1).reduce((a, b) => (b.wall < a.wall ? b : a))
-    for (const [method, all] of Object.entries(runs)) {
-      const off = Math.abs(all[0].J - runs.teamtr[0].J) + Math.abs(all[0].aMax - runs.teamtr[0].aMax)
-      if (!(off < 1e-8)) throw new Error(`${method} disagrees with teamtr by ${off}`)
-    }
+    // only what reaches the tolerance competes (errors of scipy's results are measured with its own products)
+    const best = rows.slice(1).filter((r) => r.error <= 1.01 * TOLERANCE).reduce((a, b) => (b.wall < a.wall ? b : a))
+    const off = Math.abs(runs[best.method][0].J - runs.teamtr[0].J) + Math.abs(runs[best.method][0].aMax - runs.teamtr[0].aMax)
+    if (!(off < 1e-8)) throw new Error(`${best.method} disagrees with teamtr by ${off}`)
     console.log(`\n${name}  (scipy ${versions.scipy}, numpy ${versions.numpy}, node ${process.versions.node}, ${count} rounds)`)
     console.log(textTable(
       ['method', 'wall ms', 'CPU ms', 'of it solving', 'error ≤'],

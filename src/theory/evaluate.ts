@@ -1,8 +1,10 @@
 import { chainOf } from './chain.js'
 import { factorise, solve, solveTransposed } from './elimination.js'
 import { iterateOccupancy, iterateValues } from './iterate.js'
-import { dot, maxNorm, sumNorm } from './norms.js'
-import { pairs, requireLength, ROW_SUM_TOLERANCE, type TeamMdp, type TeamPolicy } from './mdp.js'
+import { occupancyError, occupancyResidual, policyReward, startMass, valueError } from './linear-system.js'
+import { pairs, requireLength, type TeamMdp, type TeamPolicy } from './mdp.js'
+import { dot } from './norms.js'
+import { backwardPass, forwardPass } from './one-pass.js'
 import { structureOf } from './structure.js'
 
 /** Discounted occupancy and active masses. */
@@ -53,13 +55,13 @@ const DEFAULT_TOLERANCE = 1e-12
 
 /** Occupancy and active masses of a team alone. Method, cost, errors thrown: as `evaluate`. */
 export const occupancy = (mdp: TeamMdp, policy: TeamPolicy, options: EvaluateOptions = {}): Occupancy => {
-  const { d, residual } = solverOf(mdp, policy, options).occupancy()
+  const { d, residual } = solving(mdp, policy, options, (solver) => solver.occupancy())
   return { d, rho: activeMass(mdp, d), error: occupancyError(mdp, d, residual) }
 }
 
 /** Values and return of a team alone. Method, cost, errors thrown: as `evaluate`. */
 export const values = (mdp: TeamMdp, policy: TeamPolicy, options: EvaluateOptions = {}): Values => {
-  const V = solverOf(mdp, policy, options).values()
+  const V = solving(mdp, policy, options, (solver) => solver.values())
   return { V, J: dot(mdp.mu, V), error: valueError(mdp, policy, V, actionValues(mdp, V)) }
 }
 
@@ -73,9 +75,7 @@ export const values = (mdp: TeamMdp, policy: TeamPolicy, options: EvaluateOption
  * @throws TheoryError `size` when the policy is not over the pairs of `mdp`
  */
 export const evaluate = (mdp: TeamMdp, policy: TeamPolicy, options: EvaluateOptions = {}): Evaluation => {
-  const solver = solverOf(mdp, policy, options)
-  const { d, residual } = solver.occupancy()
-  const V = solver.values()
+  const { d, residual, V } = solving(mdp, policy, options, (solver) => ({ ...solver.occupancy(), V: solver.values() }))
   const Q = actionValues(mdp, V)
   const { A, aMax } = advantages(mdp, V, Q)
   const dError = occupancyError(mdp, d, residual)
@@ -83,128 +83,40 @@ export const evaluate = (mdp: TeamMdp, policy: TeamPolicy, options: EvaluateOpti
   return { d, rho: activeMass(mdp, d), V, J: dot(mdp.mu, V), Q, A, aMax, dError, vError, error: Math.max(dError, vError) }
 }
 
-/** Occupancy and values of one team by the method that its MDP calls for; factors are made once, for both. */
-const solverOf = (mdp: TeamMdp, policy: TeamPolicy, { tolerance = DEFAULT_TOLERANCE }: EvaluateOptions) => {
+const measured = (mdp: TeamMdp, policy: TeamPolicy, d: Float64Array): { d: Float64Array; residual: number } =>
+  ({ d, residual: occupancyResidual(mdp, policy, d) })
+
+interface Solver {
+  /** d and ‖(1−γ)μ + γP_πᵀ d − d‖₁ */
+  occupancy(): { d: Float64Array; residual: number }
+  /** V */
+  values(): Float64Array
+}
+
+/** `use` with the method that the MDP calls for; what the team's factors or chain cost is paid once. */
+const solving = <T>(mdp: TeamMdp, policy: TeamPolicy, { tolerance = DEFAULT_TOLERANCE }: EvaluateOptions, use: (solver: Solver) => T): T => {
   requireLength('policy', policy, pairs(mdp))
   const { plan, topological } = structureOf(mdp)
   if (topological) {
-    return {
+    return use({
       occupancy: () => measured(mdp, policy, forwardPass(mdp, policy, topological)),
       values: () => backwardPass(mdp, policy, topological),
-    }
+    })
   }
   if (plan) {
     const factors = factorise(mdp, policy, plan)
-    return {
+    return use({
       occupancy: () => measured(mdp, policy, solveTransposed(factors, startMass(mdp))),
       values: () => solve(factors, policyReward(mdp, policy)),
-    }
+    })
   }
-  let users = 2
   const chain = chainOf(mdp, policy)
-  const last = <T>(result: T): T => {
-    if (--users === 0) chain.release()
-    return result
-  }
-  return {
-    occupancy: () => last(iterateOccupancy(chain, mdp.gamma, startMass(mdp), tolerance)),
-    values: () => last(iterateValues(chain, mdp.gamma, policyReward(mdp, policy), tolerance)),
-  }
-}
-
-/** d of contexts that only grow: each state hands its mass on before its successors are visited. */
-const forwardPass = (mdp: TeamMdp, policy: TeamPolicy, order: Int32Array): Float64Array => {
-  const { gamma, actionStart, rowStart, next, prob } = mdp
-  const d = startMass(mdp)
-  for (let t = 0; t < order.length; t++) {
-    const s = order[t]
-    if (d[s] === 0) continue
-    d[s] /= 1 - gamma * staying(mdp, policy, s)
-    for (let k = actionStart[s]; k < actionStart[s + 1]; k++) {
-      const mass = gamma * policy[k] * d[s]
-      for (let e = rowStart[k]; e < rowStart[k + 1]; e++) if (next[e] !== s) d[next[e]] += mass * prob[e]
-    }
-  }
-  return d
-}
-
-/** V of contexts that only grow: each state after all its successors. */
-const backwardPass = (mdp: TeamMdp, policy: TeamPolicy, order: Int32Array): Float64Array => {
-  const { gamma, actionStart, rowStart, next, prob } = mdp
-  const V = policyReward(mdp, policy)
-  for (let t = order.length - 1; t >= 0; t--) {
-    const s = order[t]
-    let value = V[s]
-    for (let k = actionStart[s]; k < actionStart[s + 1]; k++) {
-      for (let e = rowStart[k]; e < rowStart[k + 1]; e++) if (next[e] !== s) value += gamma * policy[k] * prob[e] * V[next[e]]
-    }
-    V[s] = value / (1 - gamma * staying(mdp, policy, s))
-  }
-  return V
-}
-
-/** P_π(s, s) */
-const staying = ({ actionStart, rowStart, next, prob }: TeamMdp, policy: TeamPolicy, s: number): number => {
-  let stay = 0
-  for (let k = actionStart[s]; k < actionStart[s + 1]; k++) {
-    for (let e = rowStart[k]; e < rowStart[k + 1]; e++) if (next[e] === s) stay += policy[k] * prob[e]
-  }
-  return stay
-}
-
-/** (1−γ) μ */
-const startMass = ({ mu, gamma }: TeamMdp): Float64Array => {
-  const b = new Float64Array(mu.length)
-  for (let s = 0; s < b.length; s++) b[s] = (1 - gamma) * mu[s]
-  return b
-}
-
-/**
- * 1/(1−γ) bounds ‖(I − γP_π)⁻¹‖∞ and ‖(I − γP_πᵀ)⁻¹‖₁; a little more, since rows may miss 1 by ROW_SUM_TOLERANCE, twice (policy, transitions).
- * Infinite when that makes γ reach 1.
- */
-const inverseNorm = (gamma: number): number => 1 / Math.max(0, 1 - gamma * (1 + ROW_SUM_TOLERANCE) ** 2)
-
-/** Largest relative error of one rounding. */
-const UNIT = Number.EPSILON / 2
-
-/**
- * Proven bound on ‖V − exact‖∞: the residual r_π + γP_π V − V, here Σ_a π(a|s) Q(s,a) − V(s), times the norm of the inverse. The second
- * term allows for the rounding of the residual itself: at most fanOut + 6 roundings stand between an entry of V and its residual.
- */
-const valueError = (mdp: TeamMdp, policy: TeamPolicy, V: Float64Array, Q: Float64Array): number => {
-  const { states, actionStart } = mdp
-  let residual = 0
-  for (let s = 0; s < states; s++) {
-    let mean = 0
-    for (let k = actionStart[s]; k < actionStart[s + 1]; k++) mean += policy[k] * Q[k]
-    const size = Math.abs(mean - V[s])
-    if (!(size <= residual)) residual = size
-  }
-  const rounding = 1.01 * UNIT * (structureOf(mdp).fanOut + 6) * (maxNorm(mdp.reward) + 2 * maxNorm(V))
-  return (residual + rounding) * inverseNorm(mdp.gamma)
-}
-
-/** Proven bound on ‖d − exact‖₁, from ‖(1−γ)μ + γP_πᵀ d − d‖₁ in the same way; at most fanIn + 6 roundings. */
-const occupancyError = (mdp: TeamMdp, d: Float64Array, residual: number): number => {
-  const rounding = 1.01 * UNIT * (structureOf(mdp).fanIn + 6) * (1 + 2 * sumNorm(d))
-  return (residual + rounding) * inverseNorm(mdp.gamma)
-}
-
-/** d with ‖(1−γ)μ + γP_πᵀ d − d‖₁ */
-const measured = (mdp: TeamMdp, policy: TeamPolicy, d: Float64Array): { d: Float64Array; residual: number } => {
-  const { states, gamma, actionStart, rowStart, next, prob } = mdp
-  const residual = startMass(mdp)
-  for (let s = 0; s < states; s++) {
-    residual[s] -= d[s]
-    if (d[s] === 0) continue
-    for (let k = actionStart[s]; k < actionStart[s + 1]; k++) {
-      const mass = gamma * policy[k] * d[s]
-      const end = rowStart[k + 1]
-      for (let e = rowStart[k]; e < end; e++) residual[next[e]] += mass * prob[e]
-    }
-  }
-  return { d, residual: sumNorm(residual) }
+  const result = use({
+    occupancy: () => iterateOccupancy(chain, mdp.gamma, startMass(mdp), tolerance),
+    values: () => iterateValues(chain, mdp.gamma, policyReward(mdp, policy), tolerance),
+  })
+  chain.release()
+  return result
 }
 
 /** ρ_j of an occupancy: its mass on the states where j acts. */
@@ -245,15 +157,4 @@ const advantages = (mdp: TeamMdp, V: Float64Array, Q: Float64Array): { A: Float6
     }
   }
   return { A, aMax }
-}
-
-/** r_π(s) = Σ_a π(a|s) r(s, a) */
-const policyReward = ({ states, actionStart, reward }: TeamMdp, policy: TeamPolicy): Float64Array => {
-  const r = new Float64Array(states)
-  for (let s = 0; s < states; s++) {
-    let mean = 0
-    for (let k = actionStart[s]; k < actionStart[s + 1]; k++) mean += policy[k] * reward[k]
-    r[s] = mean
-  }
-  return r
 }
