@@ -59,7 +59,8 @@ if (first === '--measure') {
   const results = names.flatMap((name) => {
     process.stderr.write(`${name} …\n`)
     try {
-      return [JSON.parse(execFileSync(process.execPath, [fileURLToPath(import.meta.url), '--measure', name], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }))]
+      const args = [fileURLToPath(import.meta.url), '--measure', name]
+      return [JSON.parse(execFileSync(process.execPath, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }))]
     } catch (error) {
       process.stderr.write(`  ${/Error: (.*)/.exec(String(error.stderr))?.[1] ?? error.message}\n`)
       return []

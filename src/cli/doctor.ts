@@ -60,10 +60,10 @@ interface Report {
 const text = ({ engine, build, gpus, cuda, memory, matmul }: Report, advice: string): string => {
   const found = cuda.filter(({ path }) => path).map(({ name }) => name)
   const missing = cuda.filter(({ path }) => !path).map(({ name }) => name)
+  const kind = build ? ` (${build.variant === 'gpu' ? 'CUDA' : 'CPU'} build)` : ''
   const rows: [string, string][] = [
-    ['engine', engine.tensorflowVersion
-      ? `${engine.name}: TensorFlow ${engine.tensorflowVersion}${build ? ` (${build.variant.toUpperCase()} build)` : ''}, tfjs ${engine.tfjsVersion}`
-      : `${engine.name}, tfjs ${engine.tfjsVersion}`],
+    ['engine', [engine.name, engine.tensorflowVersion && `TensorFlow ${engine.tensorflowVersion}${kind}`, `tfjs ${engine.tfjsVersion}`]
+      .filter(Boolean).join(', ')],
     ['why', engine.why],
     ['device', `${engine.device} (${engine.gpu ? 'GPU' : `CPU, ${engine.threads} thread${engine.threads > 1 ? 's' : ''}`})`],
     ['memory', `${gibibytes(memory.total)} (${gibibytes(memory.free)} free)`],
@@ -79,11 +79,14 @@ const text = ({ engine, build, gpus, cuda, memory, matmul }: Report, advice: str
 /** What would compute faster here. */
 const faster = ({ engine, build, gpus, cuda }: Report): string => {
   if (engine.gpu) return 'nothing: a GPU computes'
-  if (engine.name !== 'tensorflow') return engine.why.startsWith('asked') ? 'another engine: leave out --engine and TEAMTR_ENGINE' : 'npm run native'
+  const chosen = engine.why.startsWith('asked')
+  if (engine.name !== 'tensorflow') return chosen ? 'leave out --engine and TEAMTR_ENGINE: the fastest engine is taken then' : 'npm run native'
   if (gpus.length === 0) return 'an NVIDIA GPU, then: npm run native -- --gpu'
   if (build?.variant !== 'gpu') return 'npm run native -- --gpu'
   const missing = cuda.filter(({ path }) => !path).map(({ name }) => name)
-  return missing.length ? `the missing CUDA libraries: ${missing.join(' ')}` : 'the GPU is there and CUDA is found, but TensorFlow does not use it: see TF_CPP_MIN_LOG_LEVEL=0'
+  return missing.length > 0
+    ? `the missing CUDA libraries: ${missing.join(' ')}`
+    : 'GPU and CUDA are found, but TensorFlow does not use them: TF_CPP_MIN_LOG_LEVEL=0 teamtr doctor shows why'
 }
 
 const gibibytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`

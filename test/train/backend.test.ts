@@ -42,9 +42,10 @@ describe('initEngine', () => {
   })
 })
 
-/** [a's shape, b's shape, transpose a, transpose b]: plain, each transposed, batches, one matrix on the right, products too small for XNNPACK. */
+/** [a's shape, b's shape, transpose a, transpose b]: plain, transposed, in batches, with one matrix on the right, too small for XNNPACK. */
 const products: [number[], number[], boolean, boolean][] = [
-  [[40, 30], [30, 50], false, false], [[40, 30], [50, 30], false, true], [[30, 40], [30, 50], true, false], [[30, 40], [50, 30], true, true],
+  [[40, 30], [30, 50], false, false], [[40, 30], [50, 30], false, true],
+  [[30, 40], [30, 50], true, false], [[30, 40], [50, 30], true, true],
   [[3, 2, 24, 20], [3, 2, 20, 28], false, false], [[3, 2, 24, 20], [3, 2, 28, 20], false, true], [[3, 2, 20, 24], [3, 2, 20, 28], true, false],
   [[5, 30, 20], [5, 40, 20], false, true], [[3, 4, 24, 20], [20, 20], false, false], [[3, 4, 20, 24], [20, 30], true, false],
   [[6, 1, 5], [6, 5, 4], false, false], [[2, 3], [4, 3], false, true],
@@ -97,7 +98,9 @@ describe.each(engines)('%s', (name) => {
     // f = Σ (table[rows] · weight)²: by finite differences of the definition in float64.
     const f = (t: ArrayLike<number>, w: ArrayLike<number>): number => {
       let sum = 0
-      for (const row of rows) for (let j = 0; j < 3; j++) sum += [0, 1, 2, 3].reduce((s, k) => s + t[row * 4 + k] * w[k * 3 + j], 0) ** 2
+      for (const row of rows) {
+        for (let j = 0; j < 3; j++) sum += [0, 1, 2, 3].reduce((s, k) => s + t[row * 4 + k] * w[k * 3 + j], 0) ** 2
+      }
       return sum
     }
     const slope = (x: Float32Array, at: (moved: number[]) => number): number[] => Array.from(x, (_, i) => {
