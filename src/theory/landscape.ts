@@ -101,3 +101,34 @@ export const landscapeGrid = (mdp: TeamMdp, size: number, largest = LARGEST_LOGI
   const axis = Array.from({ length: size }, (_, k) => largest * (-1 + (2 * k) / (size - 1)))
   return axis.flatMap((theta0) => axis.map((theta1) => ({ theta0, theta1, J: values(mdp, policyAt({ theta0, theta1 })).J })))
 }
+
+/** What became of many starts. */
+export interface Outcomes {
+  /** Share of the starts whose return is within 5 % of the largest on the landscape at the end. */
+  readonly arrived: number
+  /** Share of all stages that lowered J. */
+  readonly worse: number
+  /** Mean J at the end. */
+  readonly J: number
+  readonly starts: number
+}
+
+/** Paths from every point of a grid of `size` × `size` starts within ±`within`. Settings as in {@link pathOf}. */
+export const outcomes = (mdp: TeamMdp, { evaluation, delta, stages, size, within }: {
+  readonly evaluation: StageEvaluation
+  readonly delta: number
+  readonly stages: number
+  readonly size: number
+  readonly within: number
+}): Outcomes => {
+  const best = Math.max(...landscapeGrid(mdp, 3).map(({ J }) => J))
+  const paths = landscapeGrid(mdp, size, within).map((start) => pathOf(mdp, start, { evaluation, delta, stages }))
+  const ends = paths.map((path) => path[path.length - 1].J)
+  const worse = paths.reduce((count, path) => count + path.filter(({ J, update }) => update > 0 && update % 2 === 0 && J < path[update - 2].J - 1e-9).length, 0)
+  return {
+    arrived: ends.filter((J) => J >= 0.95 * best).length / paths.length,
+    worse: worse / (paths.length * stages),
+    J: ends.reduce((sum, J) => sum + J, 0) / paths.length,
+    starts: paths.length,
+  }
+}
