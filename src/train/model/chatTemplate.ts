@@ -23,7 +23,7 @@ export type ChatTemplate = (messages: readonly ChatMessage[], options?: ChatOpti
 const MAX_TEMPLATE = 2 ** 20
 const MAX_RANGE = 100_000
 const MAX_OUTPUT = 64 * 2 ** 20
-const SECONDS = 5
+const SECONDS = 2
 
 /**
  * Compile a template. It sees what `transformers` gives it (`messages`, `add_generation_prompt`, `tools` and `documents` as none, the
@@ -60,7 +60,7 @@ const guarded = <T>(where: string, f: () => T): T => {
 const range = (from: number, to?: number, step = 1): number[] => {
   const [start, stop] = to === undefined ? [0, from] : [from, to]
   const count = Math.ceil((stop - start) / step)
-  if (!(count <= MAX_RANGE)) throw new Error(`range of ${count} numbers; at most ${MAX_RANGE} are allowed`)
+  if (step === 0 || !(count <= MAX_RANGE)) throw new Error(`range of ${count} numbers; at most ${MAX_RANGE} are allowed`)
   return Array.from({ length: Math.max(0, count) }, (_, i) => start + i * step)
 }
 

@@ -17,6 +17,8 @@ export interface TextTokenizer extends Tokenizer {
   /** Special tokens by name (`bos_token`, `eos_token`, …), as chat templates read them. */
   readonly specials: Readonly<Record<string, string>>
   /**
+   * Characters that the vocabulary lacks are left out, as `transformers` does; a byte-level vocabulary has all.
+   *
    * @param options.specials also the tokens that the model puts around a text (for example the one that begins it); not for the text of a
    *   chat template, which has written them already. Default false
    */
@@ -51,8 +53,8 @@ const size = z.int().min(0).max(2 ** 24)
 const tokenizerSchema = z.object({
   model: z.object({
     type: z.literal('BPE').default('BPE'),
-    vocab: z.record(z.string(), size),
-    merges: z.array(z.union([z.string(), z.tuple([z.string(), z.string()])])),
+    vocab: z.custom<object>((value) => typeof value === 'object' && value !== null && !Array.isArray(value), 'expected an object of token ids'),
+    merges: z.array(z.unknown()),
     dropout: z.literal(0).nullish(),
     continuing_subword_prefix: z.literal('').nullish(),
   }),
@@ -85,20 +87,25 @@ export const textTokenizer = (files: TokenizerFiles, stopTokens: readonly number
   const own = validate(configSchema, files.config, `${where}: tokenizer_config.json`)
   const at = `${where}: tokenizer.json`
   const { model, added_tokens: added } = validate(tokenizerSchema, files.tokenizer, at)
-  checkMerges(model, at)
+  const vocabulary = checkedVocabulary(model.vocab, at)
+  checkMerges(model.merges, vocabulary, at)
   checkPatterns(files.tokenizer, at)
   const hub = guarded(at, () => new HubTokenizer(
     { normalizer: null, pre_tokenizer: null, post_processor: null, decoder: null, ...files.tokenizer, added_tokens: added.length ? files.tokenizer.added_tokens : [] },
     // `transformers` 5 leaves spaces as they are unless the configuration asks.
     { ...files.config, clean_up_tokenization_spaces: own.clean_up_tokenization_spaces ?? false },
   ))
-  const ids = [...Object.values(model.vocab), ...added.map(({ id }) => id)]
-  const specials = Object.fromEntries(specialNames.flatMap((name) => (own[name] ? [[name, own[name]]] : [])))
+  for (const { content, id } of added) vocabulary.set(content, id)
+  const specials: Record<string, string> = {}
+  for (const name of specialNames) {
+    const token = own[name]
+    if (token) specials[name] = token
+  }
   const special = new Set(added.filter((token) => token.special).map(({ id }) => id))
   const stops = stopTokens.length ? [...stopTokens] : [hub.token_to_id(specials.eos_token ?? '')].filter((id) => id !== undefined)
   if (stops.length === 0) throw new InputError(`${where}: no token ends a message: eos_token in tokenizer_config.json, or eos_token_id in generation_config.json, is needed`)
   return {
-    vocabulary: ids.reduce((most, id) => Math.max(most, id + 1), 0),
+    vocabulary: [...vocabulary.values()].reduce((most, id) => Math.max(most, id + 1), 0),
     endToken: stops[0],
     stopTokens: stops,
     specials,
@@ -121,12 +128,23 @@ export const textTokenizer = (files: TokenizerFiles, stopTokens: readonly number
   }
 }
 
+/** Token ids by token. Large, so checked by hand; and any string may be a token, also one that is special to JavaScript objects. */
+const checkedVocabulary = (vocab: object, at: string): Map<string, number> => {
+  const ids = new Map<string, number>(Object.entries(vocab))
+  for (const [token, id] of ids) {
+    if (!size.safeParse(id).success) throw new InputError(`${at}: model.vocab: ${show(token)}: holds ${show(id)}; expected a token id, 0 to 2^24`)
+  }
+  return ids
+}
+
 /** Both parts of a merge and what they make must be tokens. */
-const checkMerges = ({ vocab, merges }: z.output<typeof tokenizerSchema>['model'], at: string): void => {
+const checkMerges = (merges: readonly unknown[], vocabulary: ReadonlyMap<string, number>, at: string): void => {
   merges.forEach((merge, i) => {
-    const [left, right, ...more] = typeof merge === 'string' ? merge.split(' ') : merge
-    const known = right !== undefined && more.length === 0 && [left, right, left + right].every((token) => Object.hasOwn(vocab, token))
-    if (!known) throw new InputError(`${at}: model.merges[${i}]: holds ${show(merge)}; two tokens whose union is a token are needed`)
+    const parts: unknown[] = typeof merge === 'string' ? merge.split(' ') : Array.isArray(merge) ? merge : []
+    const known = parts.length === 2 && [...parts, parts.join('')].every((token) => typeof token === 'string' && vocabulary.has(token))
+    if (!known || typeof merge !== typeof merges[0]) {
+      throw new InputError(`${at}: model.merges[${i}]: holds ${show(merge)}; expected two tokens whose union is a token, all as strings or all as pairs`)
+    }
   })
 }
 
