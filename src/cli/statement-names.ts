@@ -13,9 +13,9 @@ export const STATEMENT_NAMES: Readonly<Record<string, string>> = {
   cumulativeShift: '‖d^i − d⁰‖ ≤ Σ shifts',
   prop33: 'Proposition 3.3',
   thm34: 'Theorem 3.4',
-  thm34Step: 'Theorem 3.4, the step\'s own A_max',
+  thm34Step: "Theorem 3.4, the step's own A_max",
   thm36: 'Theorem 3.6',
-  thm36Own: 'Theorem 3.6, own states\' sums',
+  thm36Own: "Theorem 3.6, own states' sums",
   thm37Exact: 'Theorem 3.7, exact sum',
   thm37Paper: 'Theorem 3.7, n·Σ√δ',
   thm37Split: 'Theorem 3.7, c and ĉ apart',
@@ -47,10 +47,18 @@ const ESTIMATED = ', estimated'
 
 /** The printed name of a statement's id; `thm36, estimated` keeps its ending. */
 export const statementName = (id: string): string =>
-  id.endsWith(ESTIMATED) ? `${statementName(id.slice(0, -ESTIMATED.length))}${ESTIMATED}` : STATEMENT_NAMES[id] ?? id
+  id.endsWith(ESTIMATED) ? `${statementName(id.slice(0, -ESTIMATED.length))}${ESTIMATED}` : (STATEMENT_NAMES[id] ?? id)
 
 /** Ids in the order of the names, each statement's estimated form after it. */
 export const inReadingOrder = (ids: readonly string[]): string[] => {
-  const rank = new Map(Object.keys(STATEMENT_NAMES).flatMap((id, i) => [[id, 2 * i], [id + ESTIMATED, 2 * i + 1]] as const))
+  const rank = new Map(
+    Object.keys(STATEMENT_NAMES).flatMap(
+      (id, i) =>
+        [
+          [id, 2 * i],
+          [id + ESTIMATED, 2 * i + 1],
+        ] as const,
+    ),
+  )
   return [...ids].sort((a, b) => (rank.get(a) ?? Infinity) - (rank.get(b) ?? Infinity))
 }

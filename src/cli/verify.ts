@@ -18,7 +18,8 @@ interface Options {
 
 /** `teamtr verify`: every statement on random team MDPs. */
 export const addVerify = (program: Command): void => {
-  program.command('verify')
+  program
+    .command('verify')
     .description('Check every lemma, proposition, theorem and certificate on random team MDPs, both sides computed exactly')
     .option('--cases <n>', 'number of cases', whole(1), 10_000)
     .option('--seed <s>', 'seed of the cases', whole(0), 1)
@@ -27,15 +28,19 @@ export const addVerify = (program: Command): void => {
     .option('--json', 'print the tallies as JSON')
     // a wrong constant on purpose, to see that the check notices: not for general use
     .addOption(new Option('--broken <how>').choices(['halfConstant', 'horizonDropped', 'klSwapped'] satisfies Mutation[]).hideHelp())
-    .addHelpText('after', `
-Cases come from every family (ring, routed, tree), from degenerate inputs (agents that never act, one action, no reward, nearly deterministic
-policies, lost support, identical and tiny updates, discounts from 0.01 to 0.999) and from adversarial ones that come near the bounds. Each
-statement is checked with the true advantage and, where it knows an estimate, with estimated ones.
+    .addHelpText(
+      'after',
+      `
+Cases come from every family (ring, routed, tree), from degenerate inputs (agents that never act, one action, no reward, nearly
+deterministic policies, lost support, identical and tiny updates, discounts from 0.01 to 0.999) and from adversarial ones that come near
+the bounds. Each statement is checked with the true advantage and, where it knows an estimate, with estimated ones.
 
-A statement is violated when its left side falls below its right side by more than rounding can explain (relative to the sizes of all terms).
-Smallest slack: left − right, of an equality minus the absolute difference. Tightest ratio: actual loss over penalty, 1 would be tight.
+A statement is violated when its left side falls below its right side by more than rounding can explain (relative to the sizes of all
+terms). Smallest slack: left − right, of an equality minus the absolute difference. Tightest ratio: actual loss over penalty, 1 would be
+tight.
 
-Exit codes: 0 no violation, 1 a violation (its seed and case are printed), 2 wrong options.`)
+Exit codes: 0 no violation, 1 a violation (its seed and case are printed), 2 wrong options.`,
+    )
     .action(async (options: Options) => {
       const { cases, jobs, json } = options
       const bar = progress('verify', cases, 'cases')
@@ -49,11 +54,14 @@ Exit codes: 0 no violation, 1 a violation (its seed and case are printed), 2 wro
     })
 }
 
-const whole = (least: number) => (text: string): number => {
-  const value = Number(text)
-  if (!Number.isSafeInteger(value) || value < least || value > 2 ** 31) throw new InvalidArgumentError(`A whole number, ${least} to ${2 ** 31}.`)
-  return value
-}
+const whole =
+  (least: number) =>
+  (text: string): number => {
+    const value = Number(text)
+    if (!Number.isSafeInteger(value) || value < least || value > 2 ** 31)
+      throw new InvalidArgumentError(`A whole number, ${least} to ${2 ** 31}.`)
+    return value
+  }
 
 /** Cases handed to a worker at once: about a tenth of a second. */
 const CHUNK = 250
@@ -64,23 +72,24 @@ const inWorkers = async ({ cases, seed, first, jobs, broken }: Options, onDone: 
   const results: VerifyResult[] = []
   let next = first
   let done = 0
-  const work = (): Promise<void> => new Promise((resolve, reject) => {
-    const worker = new Worker(new URL('./verify-worker.js', import.meta.url))
-    const more = (): void => {
-      if (next >= first + cases) return void worker.terminate().then(() => resolve(), reject)
-      const from = next
-      next = Math.min(next + CHUNK, first + cases)
-      worker.postMessage({ seed, from, to: next, mutation: broken })
-    }
-    worker.on('message', (result: VerifyResult) => {
-      results.push(result)
-      done += result.cases
-      onDone(done)
+  const work = (): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const worker = new Worker(new URL('./verify-worker.js', import.meta.url))
+      const more = (): void => {
+        if (next >= first + cases) return void worker.terminate().then(() => resolve(), reject)
+        const from = next
+        next = Math.min(next + CHUNK, first + cases)
+        worker.postMessage({ seed, from, to: next, mutation: broken })
+      }
+      worker.on('message', (result: VerifyResult) => {
+        results.push(result)
+        done += result.cases
+        onDone(done)
+        more()
+      })
+      worker.on('error', reject)
       more()
     })
-    worker.on('error', reject)
-    more()
-  })
   await Promise.all(Array.from({ length: Math.min(jobs, Math.ceil(cases / CHUNK)) }, work))
   return mergeResults(results)
 }
@@ -88,15 +97,24 @@ const inWorkers = async ({ cases, seed, first, jobs, broken }: Options, onDone: 
 const toJson = (result: VerifyResult): string =>
   JSON.stringify(result, (_, value) => (typeof value === 'number' && !Number.isFinite(value) ? String(value) : value), 1)
 
-const readable = ({ seed, statements, violations }: VerifyResult): string => [
-  textTable(
-    ['statement', 'cases', 'violations', 'smallest slack', 'tightest ratio'],
-    inReadingOrder(Object.keys(statements)).map((id) => {
-      const { cases, violations, smallestSlack, tightestRatio } = statements[id]
-      return [statementName(id), String(cases), String(violations), smallestSlack.toExponential(2), tightestRatio === -Infinity ? '' : tightestRatio.toFixed(4)]
-    }),
-  ),
-  ...violations.map((one) =>
-    `violation: ${statementName(one.statement)}: left ${one.left}, right ${one.right}, slack ${one.slack}, rounding ${one.tolerance} (${one.kind}; ` +
-    `again: teamtr verify --seed ${seed} --first ${one.case} --cases 1)`),
-].join('\n')
+const readable = ({ seed, statements, violations }: VerifyResult): string =>
+  [
+    textTable(
+      ['statement', 'cases', 'violations', 'smallest slack', 'tightest ratio'],
+      inReadingOrder(Object.keys(statements)).map((id) => {
+        const { cases, violations, smallestSlack, tightestRatio } = statements[id]
+        return [
+          statementName(id),
+          String(cases),
+          String(violations),
+          smallestSlack.toExponential(2),
+          tightestRatio === -Infinity ? '' : tightestRatio.toFixed(4),
+        ]
+      }),
+    ),
+    ...violations.map(
+      (one) =>
+        `violation: ${statementName(one.statement)}: left ${one.left}, right ${one.right}, slack ${one.slack}, rounding ${one.tolerance} ` +
+        `(${one.kind}; again: teamtr verify --seed ${seed} --first ${one.case} --cases 1)`,
+    ),
+  ].join('\n')

@@ -111,10 +111,12 @@ export const updateImprovementBound = ({ gamma, aMax, surrogate, radius, zeta = 
  */
 export const stageImprovementBound = ({ gamma, aMax, steps }: { gamma: number; aMax: number; steps: readonly BoundStep[] }): Bound => {
   const c = penaltyConstant({ gamma, aMax })
-  return total(steps.map((step, i) => {
-    checkStep(step, i)
-    return { surrogate: step.surrogate, penalty: times(c, Math.sqrt(step.radius)), error: (step.zeta ?? 0) / (1 - gamma) }
-  }))
+  return total(
+    steps.map((step, i) => {
+      checkStep(step, i)
+      return { surrogate: step.surrogate, penalty: times(c, Math.sqrt(step.radius)), error: (step.zeta ?? 0) / (1 - gamma) }
+    }),
+  )
 }
 
 /**
@@ -123,8 +125,17 @@ export const stageImprovementBound = ({ gamma, aMax, steps }: { gamma: number; a
  * @param earlierRadii δ_k of the steps before step i; empty for the first one
  * @throws InputError when γ, Â_max or a δ is out of range
  */
-export const staleSurrogateBound = ({ gamma, aHatMax, surrogate, earlierRadii }:
-  { gamma: number; aHatMax: number; surrogate: number; earlierRadii: readonly number[] }): Bound => {
+export const staleSurrogateBound = ({
+  gamma,
+  aHatMax,
+  surrogate,
+  earlierRadii,
+}: {
+  gamma: number
+  aHatMax: number
+  surrogate: number
+  earlierRadii: readonly number[]
+}): Bound => {
   const cHat = penaltyConstant({ gamma, aMax: aHatMax })
   let roots = 0
   earlierRadii.forEach((radius, k) => {
@@ -144,36 +155,60 @@ export const staleSurrogateBound = ({ gamma, aHatMax, surrogate, earlierRadii }:
  * @param steps surrogate is L_i^stale; zeta is ζ_i, under d^{π̂^{i−1}}
  * @throws InputError when γ, A_max, Â_max, a δ or a ζ is out of range
  */
-export const staleStageBound = ({ gamma, aMax, aHatMax, steps, form = 'exact' }:
-  { gamma: number; aMax: number; aHatMax: number; steps: readonly BoundStep[]; form?: 'exact' | 'paper' }): Bound => {
+export const staleStageBound = ({
+  gamma,
+  aMax,
+  aHatMax,
+  steps,
+  form = 'exact',
+}: {
+  gamma: number
+  aMax: number
+  aHatMax: number
+  steps: readonly BoundStep[]
+  form?: 'exact' | 'paper'
+}): Bound => {
   checkNonNegative('aHatMax', aHatMax)
   const cBar = penaltyConstant({ gamma, aMax: Math.max(aMax, aHatMax) })
   let roots = 0
-  return total(steps.map((step, i) => {
-    checkStep(step, i)
-    const root = Math.sqrt(step.radius)
-    roots += root
-    const penalty = times(cBar, form === 'paper' ? steps.length * root : roots)
-    return { surrogate: step.surrogate, penalty, error: (step.zeta ?? 0) / (1 - gamma) }
-  }))
+  return total(
+    steps.map((step, i) => {
+      checkStep(step, i)
+      const root = Math.sqrt(step.radius)
+      roots += root
+      const penalty = times(cBar, form === 'paper' ? steps.length * root : roots)
+      return { surrogate: step.surrogate, penalty, error: (step.zeta ?? 0) / (1 - gamma) }
+    }),
+  )
 }
 
 /**
  * Theorem 3.7 with each constant where its proof needs it: Σ L_i^stale − Σ_i (ĉ Σ_{k<i}√δ_k + c√δ_i) − Σζ_i/(1−γ). Proposition 3.3 and
  * Theorem 3.4 of every step, added. Parameters as in {@link staleStageBound}.
  */
-export const staleStageBoundSplit = ({ gamma, aMax, aHatMax, steps }:
-  { gamma: number; aMax: number; aHatMax: number; steps: readonly BoundStep[] }): Bound => {
+export const staleStageBoundSplit = ({
+  gamma,
+  aMax,
+  aHatMax,
+  steps,
+}: {
+  gamma: number
+  aMax: number
+  aHatMax: number
+  steps: readonly BoundStep[]
+}): Bound => {
   const c = penaltyConstant({ gamma, aMax })
   const cHat = penaltyConstant({ gamma, aMax: aHatMax })
   let earlier = 0
-  return total(steps.map((step, i) => {
-    checkStep(step, i)
-    const root = Math.sqrt(step.radius)
-    const penalty = times(cHat, earlier) + times(c, root)
-    earlier += root
-    return { surrogate: step.surrogate, penalty, error: (step.zeta ?? 0) / (1 - gamma) }
-  }))
+  return total(
+    steps.map((step, i) => {
+      checkStep(step, i)
+      const root = Math.sqrt(step.radius)
+      const penalty = times(cHat, earlier) + times(c, root)
+      earlier += root
+      return { surrogate: step.surrogate, penalty, error: (step.zeta ?? 0) / (1 - gamma) }
+    }),
+  )
 }
 
 /**
@@ -181,19 +216,41 @@ export const staleStageBoundSplit = ({ gamma, aMax, aHatMax, steps }:
  * |Â| is needed: Σ L_i^stale − c Σ_i Σ_{k≤i}√δ_k − Σζ⁰_i/(1−γ).
  * @param steps surrogate is L_i^stale; zetaStale is ζ⁰_i ≥ 0
  */
-export const staleStageBoundUnderStaleError = ({ gamma, aMax, steps }:
-  { gamma: number; aMax: number; steps: readonly { surrogate: number; radius: number; zetaStale: number }[] }): Bound =>
-  staleStageBound({ gamma, aMax, aHatMax: 0, steps: steps.map(({ surrogate, radius, zetaStale }) => ({ surrogate, radius, zeta: zetaStale })) })
+export const staleStageBoundUnderStaleError = ({
+  gamma,
+  aMax,
+  steps,
+}: {
+  gamma: number
+  aMax: number
+  steps: readonly { surrogate: number; radius: number; zetaStale: number }[]
+}): Bound =>
+  staleStageBound({
+    gamma,
+    aMax,
+    aHatMax: 0,
+    steps: steps.map(({ surrogate, radius, zetaStale }) => ({ surrogate, radius, zeta: zetaStale })),
+  })
 
 /**
- * **Proposition 3.8** (replacement): once a swapped-in agent is aligned (stage 0), the stage that follows has Theorem 3.6's guarantee over the
+ * **Proposition 3.8** (replacement): once a swapped-in agent is aligned (stage 0), the stage that follows has Theorem 3.6's guarantee
+ * over the
  * aligned team, with the new team's own bookkeeping. The result bounds J(π̄): the return of the aligned team plus Theorem 3.6.
  *
  * @param alignedReturn J of the new team after stage 0; what the swap itself cost is in it, no bound carries over from the old team
  * @param aMax, steps measured on the new team: its advantages, occupancies, radii and errors
  */
-export const replacementBound = ({ gamma, alignedReturn, aMax, steps }:
-  { gamma: number; alignedReturn: number; aMax: number; steps: readonly BoundStep[] }): Bound & { alignedReturn: number } => {
+export const replacementBound = ({
+  gamma,
+  alignedReturn,
+  aMax,
+  steps,
+}: {
+  gamma: number
+  alignedReturn: number
+  aMax: number
+  steps: readonly BoundStep[]
+}): Bound & { alignedReturn: number } => {
   const stage = stageImprovementBound({ gamma, aMax, steps })
   return { ...stage, bound: alignedReturn + stage.bound, alignedReturn }
 }

@@ -1,10 +1,14 @@
 /**
  * Every statement of theory.md on one stage, both sides computed exactly.
  *
- * **Rounding.** Every evaluation returns proven bounds e_d ≥ ‖d − exact‖₁ and e_V ≥ ‖V − exact‖∞ (evaluate.ts). From them, with u = 2⁻⁵³ and S states,
- * follow the tolerances of the parts of a statement: 2e_V for an improvement; (2e_V + (2e_d + 4Su)·size of the advantages)/(1−γ) for a surrogate or an
- * error term; 2e_V·Σ shifts/(1−γ) for the advantage bounds inside a penalty; and 2η·penalty for its shifts, where η = 8Su/(1−γ) bounds the relative error of
- * every entry of d (elimination of I − γP multiplies and adds numbers of one sign, apart from the diagonal, which stays ≥ 1 − γ). A statement is
+ * **Rounding.** Every evaluation returns proven bounds e_d ≥ ‖d − exact‖₁ and e_V ≥ ‖V − exact‖∞ (evaluate.ts). From them, with u =
+ * 2⁻⁵³ and S states,
+ * follow the tolerances of the parts of a statement: 2e_V for an improvement; (2e_V + (2e_d + 4Su)·size of the advantages)/(1−γ) for a
+ * surrogate or an
+ * error term; 2e_V·Σ shifts/(1−γ) for the advantage bounds inside a penalty; and 2η·penalty for its shifts, where η = 8Su/(1−γ) bounds
+ * the relative error of
+ * every entry of d (elimination of I − γP multiplies and adds numbers of one sign, apart from the diagonal, which stays ≥ 1 − γ). A
+ * statement is
  * violated when its slack is below minus the sum of those of its parts.
  */
 import { replacementBound, stageImprovementBound, tightening, type Bound } from './bounds.js'
@@ -18,7 +22,8 @@ import { staleGapBound, staleOwnStatesBound } from './stale-own-states.js'
 import { expectedUnder, measureStage, type Stage, type StageMeasure } from './stage.js'
 
 /**
- * A wrong reading of the statements, to show that the check would notice: `halfConstant` halves every constant; `horizonDropped` loses one of the two
+ * A wrong reading of the statements, to show that the check would notice: `halfConstant` halves every constant; `horizonDropped` loses
+ * one of the two
  * discount factors 1/(1−γ); `klSwapped` takes KL(updated‖behaviour) where KL(behaviour‖updated) is meant.
  */
 export type Mutation = 'halfConstant' | 'horizonDropped' | 'klSwapped'
@@ -90,8 +95,12 @@ const mutated = (measure: StageMeasure, gamma: number, mutation?: Mutation): Sta
   const factor = constantFactor(gamma, mutation)
   if (factor === 1) return measure
   const steps = measure.steps.map((step) => ({
-    ...step, aMax: factor * step.aMax, advantageRange: factor * step.advantageRange, advantageSpan: factor * step.advantageSpan,
-    advantageLow: factor * step.advantageLow, advantageHigh: factor * step.advantageHigh,
+    ...step,
+    aMax: factor * step.aMax,
+    advantageRange: factor * step.advantageRange,
+    advantageSpan: factor * step.advantageSpan,
+    advantageLow: factor * step.advantageLow,
+    advantageHigh: factor * step.advantageHigh,
   }))
   return { ...measure, steps, aMax: factor * measure.aMax, aHatMax: factor * measure.aHatMax }
 }
@@ -153,7 +162,14 @@ const checkShifts = ({ mdp: { gamma } }: Stage, { steps }: StageMeasure, { eta }
 }
 
 /** Theorem 3.4 with the stage's and with the step's own A_max, and Proposition 3.3. */
-const checkSteps = (measure: StageMeasure, gamma: number, radii: readonly number[], kind: AdvantageKind, rounding: Rounding, record: Record): void => {
+const checkSteps = (
+  measure: StageMeasure,
+  gamma: number,
+  radii: readonly number[],
+  kind: AdvantageKind,
+  rounding: Rounding,
+  record: Record,
+): void => {
   stepBounds(measure, { gamma, radii, kind }).forEach(({ thm34, thm34Step, prop33 }, i) => {
     const { improvement } = measure.steps[i]
     const lSeq = (kind === 'exact' ? measure.steps : measure.estimates)[i].lSeq
@@ -181,11 +197,28 @@ const checkStaleOwnStates = (measure: StageMeasure, gamma: number, radii: readon
   const aBar = Math.max(measure.aMax, measure.aHatMax)
   const shift = (i: number): number => pinskerShift({ gamma, radius: radii[i] })
   const pinsker = measure.steps.map(({ lStale }, i) => ({ surrogate: lStale, shift: shift(i), low: -measure.aMax, high: measure.aMax }))
-  const variation = measure.steps.map(({ lStale, tvMean, advantageLow, advantageHigh }) =>
-    ({ surrogate: lStale, shift: tvShift({ gamma, tvMean }), low: advantageLow, high: advantageHigh }))
-  const estimated = measure.estimates.map(({ lStaleOwn, zetaOwn }, i) => ({ surrogate: lStaleOwn, shift: shift(i), low: -aBar, high: aBar, zeta: zetaOwn }))
+  const variation = measure.steps.map(({ lStale, tvMean, advantageLow, advantageHigh }) => ({
+    surrogate: lStale,
+    shift: tvShift({ gamma, tvMean }),
+    low: advantageLow,
+    high: advantageHigh,
+  }))
+  const estimated = measure.estimates.map(({ lStaleOwn, zetaOwn }, i) => ({
+    surrogate: lStaleOwn,
+    shift: shift(i),
+    low: -aBar,
+    high: aBar,
+    zeta: zetaOwn,
+  }))
   recordBound('staleOwnStates', staleOwnStatesBound({ gamma, steps: pinsker }), measure.improvement, 'exact', rounding, record)
-  recordBound(named('staleOwnStates', 'estimated'), staleOwnStatesBound({ gamma, steps: estimated }), measure.improvement, 'estimated', rounding, record)
+  recordBound(
+    named('staleOwnStates', 'estimated'),
+    staleOwnStatesBound({ gamma, steps: estimated }),
+    measure.improvement,
+    'estimated',
+    rounding,
+    record,
+  )
   recordBound('staleOwnStatesTv', staleOwnStatesBound({ gamma, steps: variation }), measure.improvement, 'exact', rounding, record)
   const gap = measure.steps.reduce((sum, { lSeq, lStale }) => sum + Math.abs(lSeq - lStale), 0)
   const bound = staleGapBound({ gamma, steps: variation })
@@ -196,7 +229,14 @@ const checkStaleOwnStates = (measure: StageMeasure, gamma: number, radii: readon
 /** The active-mass certificate read with message radii: c Σ ρ_i√δ_i. */
 const checkMessageRadius = (measure: StageMeasure, gamma: number, rounding: Rounding, record: Record): void => {
   const steps = measure.steps.map(({ lSeq, rho, dTokMessage }) => ({ surrogate: lSeq, rho, radius: dTokMessage }))
-  recordBound('activeMassMessage', activeMassBound({ gamma, aMax: measure.aMax, steps, reading: 'message' }), measure.improvement, 'exact', rounding, record)
+  recordBound(
+    'activeMassMessage',
+    activeMassBound({ gamma, aMax: measure.aMax, steps, reading: 'message' }),
+    measure.improvement,
+    'exact',
+    rounding,
+    record,
+  )
 }
 
 /** With exact quantities the order of the certificates is fixed (theory.md, section 3, item 5). */
@@ -209,14 +249,33 @@ const checkOrder = (measure: StageMeasure, bounds: StageBounds, rounding: Roundi
 }
 
 const ORDER: readonly (readonly [keyof StageBounds, keyof StageBounds])[] = [
-  ['halfSpanTv', 'rangeTv'], ['rangeTv', 'tv'], ['rangeTv', 'maxKl'], ['tvCapped', 'tv'], ['tv', 'activeMassChanged'], ['activeMassChanged', 'activeMass'],
-  ['activeMass', 'thm36'], ['thm36', 'thm37Exact'], ['thm37Exact', 'thm37Paper'], ['tv', 'tvStale'], ['tvStale', 'activeMassStale'],
-  ['activeMass', 'activeMassStale'], ['activeMassStale', 'thm37Exact'], ['halfSpanPinsker', 'rangePinsker'], ['rangePinsker', 'thm36'],
-  ['halfSpanActiveMass', 'rangeActiveMass'], ['rangeActiveMass', 'activeMass'],
+  ['halfSpanTv', 'rangeTv'],
+  ['rangeTv', 'tv'],
+  ['rangeTv', 'maxKl'],
+  ['tvCapped', 'tv'],
+  ['tv', 'activeMassChanged'],
+  ['activeMassChanged', 'activeMass'],
+  ['activeMass', 'thm36'],
+  ['thm36', 'thm37Exact'],
+  ['thm37Exact', 'thm37Paper'],
+  ['tv', 'tvStale'],
+  ['tvStale', 'activeMassStale'],
+  ['activeMass', 'activeMassStale'],
+  ['activeMassStale', 'thm37Exact'],
+  ['halfSpanPinsker', 'rangePinsker'],
+  ['rangePinsker', 'thm36'],
+  ['halfSpanActiveMass', 'rangeActiveMass'],
+  ['rangeActiveMass', 'activeMass'],
 ]
 
 /** Proposition 3.8 where the stage starts from a swapped and aligned team; Proposition 3.9 by a smaller radius and a larger surrogate. */
-const checkReplacement = ({ stage, replaced, random }: RandomCase, measure: StageMeasure, radii: readonly number[], rounding: Rounding, record: Record): void => {
+const checkReplacement = (
+  { stage, replaced, random }: RandomCase,
+  measure: StageMeasure,
+  radii: readonly number[],
+  rounding: Rounding,
+  record: Record,
+): void => {
   const { gamma } = stage.mdp
   const { aMax } = measure
   const steps = measure.steps.map(({ lSeq }, i) => ({ surrogate: lSeq, radius: radii[i] }))
@@ -227,7 +286,12 @@ const checkReplacement = ({ stage, replaced, random }: RandomCase, measure: Stag
   const before = stageImprovementBound({ gamma, aMax, steps })
   if (before.bound === -Infinity) return
   const after = stageImprovementBound({
-    gamma, aMax, steps: steps.map(({ surrogate, radius }) => ({ surrogate: surrogate + random.next() * Math.abs(surrogate), radius: radius * random.next() })),
+    gamma,
+    aMax,
+    steps: steps.map(({ surrogate, radius }) => ({
+      surrogate: surrogate + random.next() * Math.abs(surrogate),
+      radius: radius * random.next(),
+    })),
   })
   const gain = tightening(before, after)
   record('prop39', Math.min(gain.surrogate, gain.penalty, gain.error, gain.total), 0, 16 * UNIT * (Math.abs(before.bound) + before.penalty))

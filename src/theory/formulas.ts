@@ -28,54 +28,124 @@ const sumSeq = 'Sum(i, 1, n, L_seq[i])'
 const sumStale = 'Sum(i, 1, n, L_stale[i])'
 const sumError = '1 / (1 - gamma) * Sum(i, 1, n, zeta[i])'
 /** Σ L^seq minus (numerator)/(1−γ)² times a sum over steps, minus the error. */
-const seqMinus = (numerator: string, costs: string): string => `${improvement} >= ${sumSeq} - ${numerator} / (1 - gamma)^2 * Sum(i, 1, n, ${costs}) - ${sumError}`
+const seqMinus = (numerator: string, costs: string): string =>
+  `${improvement} >= ${sumSeq} - ${numerator} / (1 - gamma)^2 * Sum(i, 1, n, ${costs}) - ${sumError}`
 const pinskerNumerator = 'sqrt(2) * gamma'
 const tvNumerator = '2 * gamma'
 
 const list: Formula[] = [
-  { id: 'lemma31', statement: 'Lemma 3.1', relation:
-    'Sum(a, 1, K, relent(Prod(j, 1, n, q_joint[a, j]), Prod(j, 1, n, p_joint[a, j]))) == Sum(b, 1, K_active, relent(q[b], p[b]))' },
-  { id: 'lemma32', statement: 'Lemma 3.2', relation:
-    'Sum(m, 1, M, relent(p[m], q[m])) == Sum(m, 1, M, p[m] * Sum(u, 1, T[m], KL[m, u]))' },
-  { id: 'performanceDifference', statement: 'Performance difference', relation:
-    'J_after - J_before == 1 / (1 - gamma) * Sum(s, 1, S, d_after[s] * f[s])' },
-  { id: 'occupancyShift', statement: 'Occupancy shift (total variation)', relation:
-    'Sum(s, 1, S, abs(d_after[s] - d_before[s])) <= 2 * gamma / (1 - gamma) * Sum(s, 1, S, d_before[s] * TV[s])' },
-  { id: 'occupancyShiftPinsker', statement: 'Occupancy shift (Pinsker)', relation:
-    'Sum(s, 1, S, abs(d_after[s] - d_before[s])) <= sqrt(2) * gamma / (1 - gamma) * sqrt(D)' },
-  { id: 'occupancyShiftActiveMass', statement: 'Occupancy shift (active mass)', relation:
-    'Sum(s, 1, S, abs(d_after[s] - d_before[s])) <= sqrt(2) * gamma / (1 - gamma) * sqrt(rho * D)' },
+  {
+    id: 'lemma31',
+    statement: 'Lemma 3.1',
+    relation: 'Sum(a, 1, K, relent(Prod(j, 1, n, q_joint[a, j]), Prod(j, 1, n, p_joint[a, j]))) == Sum(b, 1, K_active, relent(q[b], p[b]))',
+  },
+  { id: 'lemma32', statement: 'Lemma 3.2', relation: 'Sum(m, 1, M, relent(p[m], q[m])) == Sum(m, 1, M, p[m] * Sum(u, 1, T[m], KL[m, u]))' },
+  {
+    id: 'performanceDifference',
+    statement: 'Performance difference',
+    relation: 'J_after - J_before == 1 / (1 - gamma) * Sum(s, 1, S, d_after[s] * f[s])',
+  },
+  {
+    id: 'occupancyShift',
+    statement: 'Occupancy shift (total variation)',
+    relation: 'Sum(s, 1, S, abs(d_after[s] - d_before[s])) <= 2 * gamma / (1 - gamma) * Sum(s, 1, S, d_before[s] * TV[s])',
+  },
+  {
+    id: 'occupancyShiftPinsker',
+    statement: 'Occupancy shift (Pinsker)',
+    relation: 'Sum(s, 1, S, abs(d_after[s] - d_before[s])) <= sqrt(2) * gamma / (1 - gamma) * sqrt(D)',
+  },
+  {
+    id: 'occupancyShiftActiveMass',
+    statement: 'Occupancy shift (active mass)',
+    relation: 'Sum(s, 1, S, abs(d_after[s] - d_before[s])) <= sqrt(2) * gamma / (1 - gamma) * sqrt(rho * D)',
+  },
   { id: 'prop33', statement: 'Proposition 3.3', relation: 'L_seq >= L_stale - c_hat * Sum(k, 1, i - 1, sqrt(delta[k]))', where: [cHat] },
   { id: 'thm34', statement: 'Theorem 3.4', relation: 'J_after - J_before >= L_seq - c * sqrt(delta) - zeta / (1 - gamma)', where: [c] },
-  { id: 'thm36', statement: 'Theorem 3.6', relation: `${improvement} >= ${sumSeq} - c * Sum(i, 1, n, sqrt(delta[i])) - ${sumError}`, where: [c] },
-  { id: 'thm37Paper', statement: 'Theorem 3.7', relation:
-    `${improvement} >= ${sumStale} - c_bar * n * Sum(i, 1, n, sqrt(delta[i])) - ${sumError}`, where: [cBar] },
-  { id: 'thm37Exact', statement: 'Theorem 3.7, exact sum', relation:
-    `${improvement} >= ${sumStale} - c_bar * Sum(k, 1, n, (n - k + 1) * sqrt(delta[k])) - ${sumError}`, where: [cBar] },
-  { id: 'thm37Split', statement: 'Theorem 3.7, each constant in its place', relation:
-    `${improvement} >= ${sumStale} - Sum(i, 1, n, c_hat * Sum(k, 1, i - 1, sqrt(delta[k])) + c * sqrt(delta[i])) - ${sumError}`, where: [c, cHat] },
-  { id: 'thm37ZetaStale', statement: 'Theorem 3.7, stale error', relation:
-    `${improvement} >= ${sumStale} - c * Sum(k, 1, n, (n - k + 1) * sqrt(delta[k])) - 1 / (1 - gamma) * Sum(i, 1, n, zeta_0[i])`, where: [c] },
-  { id: 'prop38', statement: 'Proposition 3.8', relation:
-    `J_n >= J_aligned + ${sumSeq} - c * Sum(i, 1, n, sqrt(delta[i])) - ${sumError}`, where: [c] },
-  { id: 'prop39', statement: 'Proposition 3.9', relation:
-    'Sum(i, 1, n, L_new[i]) - c * Sum(i, 1, n, sqrt(delta_new[i])) >= Sum(i, 1, n, L_seq[i]) - c * Sum(i, 1, n, sqrt(delta[i]))', where: [c] },
-  { id: 'activeMass', statement: 'Active-mass certificate', relation:
-    `${improvement} >= ${sumSeq} - c * Sum(i, 1, n, sqrt(rho[i] * delta[i])) - ${sumError}`, where: [c] },
-  { id: 'activeMassMessage', statement: 'Active-mass certificate, message radius', relation:
-    `${improvement} >= ${sumSeq} - c * Sum(i, 1, n, rho[i] * sqrt(delta_msg[i])) - ${sumError}`, where: [c] },
-  { id: 'activeMassStale', statement: 'Active-mass certificate, stale', relation:
-    `${improvement} >= ${sumStale} - c_bar * Sum(k, 1, n, (n - k + 1) * sqrt(rho[k] * delta[k])) - ${sumError}`, where: [cBar] },
+  {
+    id: 'thm36',
+    statement: 'Theorem 3.6',
+    relation: `${improvement} >= ${sumSeq} - c * Sum(i, 1, n, sqrt(delta[i])) - ${sumError}`,
+    where: [c],
+  },
+  {
+    id: 'thm37Paper',
+    statement: 'Theorem 3.7',
+    relation: `${improvement} >= ${sumStale} - c_bar * n * Sum(i, 1, n, sqrt(delta[i])) - ${sumError}`,
+    where: [cBar],
+  },
+  {
+    id: 'thm37Exact',
+    statement: 'Theorem 3.7, exact sum',
+    relation: `${improvement} >= ${sumStale} - c_bar * Sum(k, 1, n, (n - k + 1) * sqrt(delta[k])) - ${sumError}`,
+    where: [cBar],
+  },
+  {
+    id: 'thm37Split',
+    statement: 'Theorem 3.7, each constant in its place',
+    relation: `${improvement} >= ${sumStale} - Sum(i, 1, n, c_hat * Sum(k, 1, i - 1, sqrt(delta[k])) + c * sqrt(delta[i])) - ${sumError}`,
+    where: [c, cHat],
+  },
+  {
+    id: 'thm37ZetaStale',
+    statement: 'Theorem 3.7, stale error',
+    relation: `${improvement} >= ${sumStale} - c * Sum(k, 1, n, (n - k + 1) * sqrt(delta[k])) - 1 / (1 - gamma) * Sum(i, 1, n, zeta_0[i])`,
+    where: [c],
+  },
+  {
+    id: 'prop38',
+    statement: 'Proposition 3.8',
+    relation: `J_n >= J_aligned + ${sumSeq} - c * Sum(i, 1, n, sqrt(delta[i])) - ${sumError}`,
+    where: [c],
+  },
+  {
+    id: 'prop39',
+    statement: 'Proposition 3.9',
+    relation: 'Sum(i, 1, n, L_new[i]) - c * Sum(i, 1, n, sqrt(delta_new[i])) >= Sum(i, 1, n, L_seq[i]) - c * Sum(i, 1, n, sqrt(delta[i]))',
+    where: [c],
+  },
+  {
+    id: 'activeMass',
+    statement: 'Active-mass certificate',
+    relation: `${improvement} >= ${sumSeq} - c * Sum(i, 1, n, sqrt(rho[i] * delta[i])) - ${sumError}`,
+    where: [c],
+  },
+  {
+    id: 'activeMassMessage',
+    statement: 'Active-mass certificate, message radius',
+    relation: `${improvement} >= ${sumSeq} - c * Sum(i, 1, n, rho[i] * sqrt(delta_msg[i])) - ${sumError}`,
+    where: [c],
+  },
+  {
+    id: 'activeMassStale',
+    statement: 'Active-mass certificate, stale',
+    relation: `${improvement} >= ${sumStale} - c_bar * Sum(k, 1, n, (n - k + 1) * sqrt(rho[k] * delta[k])) - ${sumError}`,
+    where: [cBar],
+  },
   { id: 'tv', statement: 'Total-variation certificate', relation: seqMinus('2 * gamma * A_max', 'TV[i]') },
-  { id: 'tvStale', statement: 'Total-variation certificate, stale', relation:
-    `${improvement} >= ${sumStale} - 2 * gamma * Abar_max / (1 - gamma)^2 * Sum(k, 1, n, (n - k + 1) * TV[k]) - ${sumError}` },
+  {
+    id: 'tvStale',
+    statement: 'Total-variation certificate, stale',
+    relation: `${improvement} >= ${sumStale} - 2 * gamma * Abar_max / (1 - gamma)^2 * Sum(k, 1, n, (n - k + 1) * TV[k]) - ${sumError}`,
+  },
   { id: 'maxKl', statement: 'Max-KL certificate', relation: seqMinus('4 * gamma * A_max', 'TV[i] * sqrt(KL_max[i] / 2)') },
   { id: 'rangePinsker', statement: 'Range certificate (Pinsker)', relation: seqMinus(pinskerNumerator, 'sqrt(delta[i]) * F[i]') },
-  { id: 'rangeActiveMass', statement: 'Range certificate (active mass)', relation: seqMinus(pinskerNumerator, 'sqrt(rho[i] * delta[i]) * F[i]') },
+  {
+    id: 'rangeActiveMass',
+    statement: 'Range certificate (active mass)',
+    relation: seqMinus(pinskerNumerator, 'sqrt(rho[i] * delta[i]) * F[i]'),
+  },
   { id: 'rangeTv', statement: 'Range certificate (total variation)', relation: seqMinus(tvNumerator, 'TV[i] * F[i]') },
-  { id: 'halfSpanPinsker', statement: 'Half-span certificate (Pinsker)', relation: seqMinus(pinskerNumerator, 'sqrt(delta[i]) * span[i] / 2') },
-  { id: 'halfSpanActiveMass', statement: 'Half-span certificate (active mass)', relation:
-    seqMinus(pinskerNumerator, 'sqrt(rho[i] * delta[i]) * span[i] / 2') },
+  {
+    id: 'halfSpanPinsker',
+    statement: 'Half-span certificate (Pinsker)',
+    relation: seqMinus(pinskerNumerator, 'sqrt(delta[i]) * span[i] / 2'),
+  },
+  {
+    id: 'halfSpanActiveMass',
+    statement: 'Half-span certificate (active mass)',
+    relation: seqMinus(pinskerNumerator, 'sqrt(rho[i] * delta[i]) * span[i] / 2'),
+  },
   { id: 'halfSpanTv', statement: 'Half-span certificate (total variation)', relation: seqMinus(tvNumerator, 'TV[i] * span[i] / 2') },
 ]
 
@@ -94,8 +164,12 @@ export interface FormulaEvidence<T> {
 /** Evaluate in float64. @throws InputError when the right side uses a symbol without a value */
 export const evaluateFormula = (formula: Formula, values: FormulaValues): FormulaEvidence<number> => evaluate(float64(), formula, values)
 
-/** Evaluate in decimal floating point with 60 significant digits (the given numbers count as exact decimals). Throws as {@link evaluateFormula}. */
-export const evaluateFormulaBig = (formula: Formula, values: FormulaValues): FormulaEvidence<BigNumber> => evaluate(bigNumber(), formula, values)
+/**
+ * Evaluate in decimal floating point with 60 significant digits (the given numbers count as exact decimals). Throws as {@link
+ * evaluateFormula}.
+ */
+export const evaluateFormulaBig = (formula: Formula, values: FormulaValues): FormulaEvidence<BigNumber> =>
+  evaluate(bigNumber(), formula, values)
 
 /** The relation as TeX, for example `J(\bar\pi) - J(\pi_{\mathrm{cur}}) \ge …`. */
 export const formulaTex = (formula: Formula): string => tex(float64().parse(formula.relation))
@@ -119,10 +193,23 @@ const mathjs = (): typeof import('mathjs') => createRequire(import.meta.url)('ma
 const parts = (): FactoryFunctionMap => {
   const math = mathjs()
   return {
-    ...math.parseDependencies, ...math.addDependencies, ...math.subtractDependencies, ...math.multiplyDependencies, ...math.divideDependencies,
-    ...math.powDependencies, ...math.sqrtDependencies, ...math.logDependencies, ...math.absDependencies, ...math.unaryMinusDependencies,
-    ...math.largerEqDependencies, ...math.smallerEqDependencies, ...math.equalDependencies, ...math.indexDependencies,
-    ...math.indexTransformDependencies, ...math.subsetDependencies, ...math.bignumberDependencies,
+    ...math.parseDependencies,
+    ...math.addDependencies,
+    ...math.subtractDependencies,
+    ...math.multiplyDependencies,
+    ...math.divideDependencies,
+    ...math.powDependencies,
+    ...math.sqrtDependencies,
+    ...math.logDependencies,
+    ...math.absDependencies,
+    ...math.unaryMinusDependencies,
+    ...math.largerEqDependencies,
+    ...math.smallerEqDependencies,
+    ...math.equalDependencies,
+    ...math.indexDependencies,
+    ...math.indexTransformDependencies,
+    ...math.subsetDependencies,
+    ...math.bignumberDependencies,
   } as unknown as FactoryFunctionMap
 }
 
@@ -152,7 +239,10 @@ const calculus = (config: { number: 'number' } | { number: 'BigNumber'; precisio
     over.rawArgs = true
     return over
   }
-  math.import!({ multiply: product, relent, Sum: fold(0, (x, y) => add(x as number, y as number) as Numeric), Prod: fold(1, product) }, { override: true })
+  math.import!(
+    { multiply: product, relent, Sum: fold(0, (x, y) => add(x as number, y as number) as Numeric), Prod: fold(1, product) },
+    { override: true },
+  )
   return { parse: (expression) => math.parse!(expression), constant }
 }
 
@@ -250,23 +340,30 @@ const symbols: Readonly<Record<string, (i: string) => string>> = {
 const relations: Readonly<Record<string, string>> = { '>=': '\\ge', '<=': '\\le', '==': '=' }
 
 const isSeries = (fn: Parts['fn']): boolean => ['Sum', 'Prod'].includes(nameOf(fn))
-const nameOf = (fn: Parts['fn']): string => (typeof fn === 'string' ? fn : fn.name ?? '')
+const nameOf = (fn: Parts['fn']): string => (typeof fn === 'string' ? fn : (fn.name ?? ''))
 
 const tex = (node: MathNode): string => {
   const { type, name, fn, op, args, object, index, value: right, content } = node as unknown as Parts
   switch (type) {
-    case 'ConstantNode': return String(node)
-    case 'SymbolNode': return symbols[name]?.('') ?? name
+    case 'ConstantNode':
+      return String(node)
+    case 'SymbolNode':
+      return symbols[name]?.('') ?? name
     case 'AccessorNode': {
       const inner = index.dimensions.map(tex).join(',')
       const base = String(object)
       return symbols[base]?.(inner) ?? `${base}_{${inner}}`
     }
-    case 'ParenthesisNode': return `\\left(${tex(content)}\\right)`
-    case 'AssignmentNode': return `${symbols[String(object)]?.('') ?? String(object)} = ${tex(right)}`
-    case 'FunctionNode': return functionTex(nameOf(fn), args)
-    case 'OperatorNode': return operatorTex(op, args)
-    default: throw new InputError(`formula: no TeX for ${type}`)
+    case 'ParenthesisNode':
+      return `\\left(${tex(content)}\\right)`
+    case 'AssignmentNode':
+      return `${symbols[String(object)]?.('') ?? String(object)} = ${tex(right)}`
+    case 'FunctionNode':
+      return functionTex(nameOf(fn), args)
+    case 'OperatorNode':
+      return operatorTex(op, args)
+    default:
+      throw new InputError(`formula: no TeX for ${type}`)
   }
 }
 

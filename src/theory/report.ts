@@ -1,5 +1,6 @@
 /**
- * All quantities of one stage as plain data: the `expected` object of ../shared/theory-cases, same names, same nesting, and a few bounds more
+ * All quantities of one stage as plain data: the `expected` object of ../shared/theory-cases, same names, same nesting, and a few
+ * bounds more
  * (half-span, capped total variation, active mass of the changed rows).
  */
 import { penaltyConstant, type Bound } from './bounds.js'
@@ -24,12 +25,22 @@ export const stageReport = ({ mdp, teams: policies, order, radii, advantageEstim
   return {
     teams: stage.teams.map(({ d, V, J, A, aMax, rho }) => ({ d: [...d], V: [...V], J, A: rowsOf(mdp, A), aMax, rho: [...rho] })),
     steps: measure.steps.map((step, i) => ({
-      agent: step.agent, rho: step.rho, rhoChanged: step.rhoChanged, dTok: step.dTok, dTokMessage: step.dTokMessage,
-      tvMean: step.tvMean, klMax: step.klMax, tvMax: step.tvMax, shift: step.shift,
+      agent: step.agent,
+      rho: step.rho,
+      rhoChanged: step.rhoChanged,
+      dTok: step.dTok,
+      dTokMessage: step.dTokMessage,
+      tvMean: step.tvMean,
+      klMax: step.klMax,
+      tvMax: step.tvMax,
+      shift: step.shift,
       shiftBoundPinsker: pinskerShift({ gamma, radius: step.dTok }),
       shiftBoundActiveMass: activeMassShift({ gamma, rho: step.rho, radius: step.dTok }),
       shiftBoundTv: tvShift({ gamma, tvMean: step.tvMean }),
-      cumulativeShift: step.cumulativeShift, aMax: step.aMax, advantageRange: step.advantageRange, advantageSpan: step.advantageSpan,
+      cumulativeShift: step.cumulativeShift,
+      aMax: step.aMax,
+      advantageRange: step.advantageRange,
+      advantageSpan: step.advantageSpan,
       improvement: step.improvement,
       exact: { lSeq: step.lSeq, lStale: step.lStale, ...rightSides(exactSteps[i]) },
       estimated: { ...measure.estimates[i], ...rightSides({ prop33: estimatedSteps[i].prop33, thm34: estimatedSteps[i].thm34 }) },

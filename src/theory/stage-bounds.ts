@@ -1,8 +1,26 @@
 /**
  * Every bound of bounds.ts and certificates.ts on one measured stage. Names as in the `expected` object of ../shared/theory-cases.
  */
-import { staleStageBound, staleStageBoundSplit, staleStageBoundUnderStaleError, staleSurrogateBound, stageImprovementBound, updateImprovementBound, type Bound } from './bounds.js'
-import { activeMassBound, activeMassShift, activeMassStaleBound, maxKlBound, pinskerShift, shiftBound, tvBound, tvShift, tvStaleBound } from './certificates.js'
+import {
+  staleStageBound,
+  staleStageBoundSplit,
+  staleStageBoundUnderStaleError,
+  staleSurrogateBound,
+  stageImprovementBound,
+  updateImprovementBound,
+  type Bound,
+} from './bounds.js'
+import {
+  activeMassBound,
+  activeMassShift,
+  activeMassStaleBound,
+  maxKlBound,
+  pinskerShift,
+  shiftBound,
+  tvBound,
+  tvShift,
+  tvStaleBound,
+} from './certificates.js'
 import type { StageMeasure } from './stage.js'
 
 /** With the true advantage (ζ = 0), or through the estimates and their errors. */
@@ -41,7 +59,10 @@ export interface StageBounds {
   thm37ZetaStale?: Bound
 }
 
-/** Bounds of one step: `prop33` on L_i^seq, the others on J(π̂^i) − J(π̂^{i−1}); `thm34` with the stage's A_max, `thm34Step` with the step's own. */
+/**
+ * Bounds of one step: `prop33` on L_i^seq, the others on J(π̂^i) − J(π̂^{i−1}); `thm34` with the stage's A_max, `thm34Step` with the
+ * step's own.
+ */
 export interface StepBounds {
   prop33: Bound
   thm34: Bound
@@ -49,7 +70,18 @@ export interface StepBounds {
 }
 
 /** The bounds whose maximum is `best`. */
-export const BEST_OF = ['thm36', 'thm37Exact', 'activeMass', 'activeMassStale', 'tv', 'tvStale', 'maxKl', 'rangePinsker', 'rangeActiveMass', 'rangeTv'] as const
+export const BEST_OF = [
+  'thm36',
+  'thm37Exact',
+  'activeMass',
+  'activeMassStale',
+  'tv',
+  'tvStale',
+  'maxKl',
+  'rangePinsker',
+  'rangeActiveMass',
+  'rangeTv',
+] as const
 
 /** All bounds of a stage. @throws InputError when a number is out of range */
 export const stageBounds = (measure: StageMeasure, { gamma, radii, kind }: StageBoundsInput): StageBounds => {
@@ -58,7 +90,10 @@ export const stageBounds = (measure: StageMeasure, { gamma, radii, kind }: Stage
   const steps = stepInputs(measure, radii, kind)
   const stale = steps.map((step) => ({ ...step, surrogate: step.stale }))
   const f = (shift: (step: StepInput) => number, magnitude: (step: StepInput) => number): Bound =>
-    shiftBound({ gamma, steps: steps.map((step) => ({ surrogate: step.surrogate, zeta: step.zeta, shift: shift(step), magnitude: magnitude(step) })) })
+    shiftBound({
+      gamma,
+      steps: steps.map((step) => ({ surrogate: step.surrogate, zeta: step.zeta, shift: shift(step), magnitude: magnitude(step) })),
+    })
   const pinsker = (step: StepInput): number => pinskerShift({ gamma, radius: step.radius })
   const mass = (step: StepInput): number => activeMassShift({ gamma, rho: step.rho, radius: step.radius })
   const variation = (step: StepInput): number => tvShift({ gamma, tvMean: step.tvMean })
@@ -121,7 +156,16 @@ const stepInputs = ({ steps, estimates }: StageMeasure, radii: readonly number[]
   steps.map((step, i) => {
     const source = kind === 'exact' ? { lSeq: step.lSeq, lStale: step.lStale, zeta: 0, zetaStale: 0 } : estimates[i]
     return {
-      surrogate: source.lSeq, stale: source.lStale, radius: radii[i], zeta: source.zeta, zetaStale: source.zetaStale,
-      rho: step.rho, rhoChanged: step.rhoChanged, tvMean: step.tvMean, klMax: step.klMax, range: step.advantageRange, span: step.advantageSpan,
+      surrogate: source.lSeq,
+      stale: source.lStale,
+      radius: radii[i],
+      zeta: source.zeta,
+      zetaStale: source.zetaStale,
+      rho: step.rho,
+      rhoChanged: step.rhoChanged,
+      tvMean: step.tvMean,
+      klMax: step.klMax,
+      range: step.advantageRange,
+      span: step.advantageSpan,
     }
   })

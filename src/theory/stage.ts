@@ -1,5 +1,6 @@
 /**
- * One stage (theory.md, section 2): π̂⁰ = π_cur; step i replaces agent σ(i) and gives π̂^i; π̄ = π̂^n. Steps count from 0 here: step i leads from
+ * One stage (theory.md, section 2): π̂⁰ = π_cur; step i replaces agent σ(i) and gives π̂^i; π̄ = π̂^n. Steps count from 0 here: step i
+ * leads from
  * teams[i] to teams[i+1].
  *
  * `runStage` makes the teams by an update rule, `stageOfPolicies` takes them as given, `measureStage` computes what the bounds need: exact
@@ -9,11 +10,24 @@ import { klByState, tvByState } from './divergence.js'
 import { evaluate, type Evaluation, type EvaluateOptions } from './evaluate.js'
 import { replaceAgent, TheoryError, type TeamMdp, type TeamPolicy } from './mdp.js'
 
-/** What an update looks at: of π̂^{i−1} (`intermediate`, what TeamTR does); the occupancy of π̂⁰ with the advantage of π̂^{i−1} (`stale`); all of π̂⁰ (`joint`). */
+/**
+ * What an update looks at: of π̂^{i−1} (`intermediate`, what TeamTR does); the occupancy of π̂⁰ with the advantage of π̂^{i−1}
+ * (`stale`); all of π̂⁰ (`joint`).
+ */
 export type StageEvaluation = 'intermediate' | 'stale' | 'joint'
 
-/** One step's update: from the team before it, an occupancy over states and an advantage over pairs, to a policy of which the agent's rows are used. */
-export type UpdateRule = (input: { mdp: TeamMdp; policy: TeamPolicy; agent: number; d: Float64Array; A: Float64Array; step: number }) => TeamPolicy
+/**
+ * One step's update: from the team before it, an occupancy over states and an advantage over pairs, to a policy of which the agent's
+ * rows are used.
+ */
+export type UpdateRule = (input: {
+  mdp: TeamMdp
+  policy: TeamPolicy
+  agent: number
+  d: Float64Array
+  A: Float64Array
+  step: number
+}) => TeamPolicy
 
 /** The sequence of intermediate teams, all of them evaluated exactly. */
 export interface Stage {
@@ -36,11 +50,20 @@ export const requireOrder = (mdp: TeamMdp, order: readonly number[]): void => {
 /**
  * Run one stage, updating one agent after the other.
  *
- * @param evaluation whose occupancy and advantage each update sees (see {@link StageEvaluation}); the teams themselves are always evaluated exactly
+ * @param evaluation whose occupancy and advantage each update sees (see {@link StageEvaluation}); the teams themselves are always
+ *   evaluated exactly
  * @throws TheoryError `order`
  */
-export const runStage = (mdp: TeamMdp, policy: TeamPolicy, { order, update, evaluation = 'intermediate', evaluateOptions }:
-  { order: readonly number[]; update: UpdateRule; evaluation?: StageEvaluation; evaluateOptions?: EvaluateOptions }): Stage => {
+export const runStage = (
+  mdp: TeamMdp,
+  policy: TeamPolicy,
+  {
+    order,
+    update,
+    evaluation = 'intermediate',
+    evaluateOptions,
+  }: { order: readonly number[]; update: UpdateRule; evaluation?: StageEvaluation; evaluateOptions?: EvaluateOptions },
+): Stage => {
   requireOrder(mdp, order)
   const policies = [policy]
   const teams = [evaluate(mdp, policy, evaluateOptions)]
@@ -59,7 +82,12 @@ export const runStage = (mdp: TeamMdp, policy: TeamPolicy, { order, update, eval
  * The stage of given policies π̂⁰ … π̂^n, where policies[i+1] differs from policies[i] in the rows of agent order[i] alone.
  * @throws TheoryError `order`, or `size` unless there are n + 1 policies
  */
-export const stageOfPolicies = (mdp: TeamMdp, policies: readonly TeamPolicy[], order: readonly number[], evaluateOptions?: EvaluateOptions): Stage => {
+export const stageOfPolicies = (
+  mdp: TeamMdp,
+  policies: readonly TeamPolicy[],
+  order: readonly number[],
+  evaluateOptions?: EvaluateOptions,
+): Stage => {
   requireOrder(mdp, order)
   if (policies.length !== mdp.n + 1) throw new TheoryError('size', 'policies', `has ${policies.length} entries; ${mdp.n + 1} are needed`)
   return { mdp, order, policies, teams: policies.map((policy) => evaluate(mdp, policy, evaluateOptions)) }
@@ -154,8 +182,17 @@ const measureStep = ({ mdp, order, policies, teams }: Stage, i: number): StepMea
   const tv = tvByState(mdp, before, after)
   const agent = order[i]
   const f = expectedUnder(mdp, after, A)
-  let rhoChanged = 0, dTok = 0, tvMean = 0, tvMax = 0, klMax = 0, shift = 0, cumulativeShift = 0
-  let highest = -Infinity, lowest = Infinity, seq = 0, stale = 0
+  let rhoChanged = 0,
+    dTok = 0,
+    tvMean = 0,
+    tvMax = 0,
+    klMax = 0,
+    shift = 0,
+    cumulativeShift = 0
+  let highest = -Infinity,
+    lowest = Infinity,
+    seq = 0,
+    stale = 0
   for (let s = 0; s < mdp.states; s++) {
     if (tv[s] > 0) {
       rhoChanged += d[s]
@@ -175,9 +212,24 @@ const measureStep = ({ mdp, order, policies, teams }: Stage, i: number): StepMea
   }
   const horizon = 1 - mdp.gamma
   return {
-    agent, rho: rho[agent], rhoChanged, dTok, dTokMessage: rho[agent] > 0 ? dTok / rho[agent] : null, tvMean, tvMax, klMax, shift, cumulativeShift,
-    aMax, advantageLow: lowest, advantageHigh: highest, advantageRange: Math.max(highest, -lowest), advantageSpan: highest - lowest,
-    improvement: teams[i + 1].J - J, lSeq: seq / horizon, lStale: stale / horizon,
+    agent,
+    rho: rho[agent],
+    rhoChanged,
+    dTok,
+    dTokMessage: rho[agent] > 0 ? dTok / rho[agent] : null,
+    tvMean,
+    tvMax,
+    klMax,
+    shift,
+    cumulativeShift,
+    aMax,
+    advantageLow: lowest,
+    advantageHigh: highest,
+    advantageRange: Math.max(highest, -lowest),
+    advantageSpan: highest - lowest,
+    improvement: teams[i + 1].J - J,
+    lSeq: seq / horizon,
+    lStale: stale / horizon,
   }
 }
 
@@ -188,7 +240,15 @@ const measureEstimate = ({ mdp, order, policies, teams }: Stage, i: number, esti
   const agent = order[i]
   const fHat = expectedUnder(mdp, after, estimate)
   const f = expectedUnder(mdp, after, A)
-  let aHatMax = 0, aHatRange = 0, seq = 0, stale = 0, error = 0, errorStale = 0, seqOwn = 0, staleOwn = 0, errorOwn = 0
+  let aHatMax = 0,
+    aHatRange = 0,
+    seq = 0,
+    stale = 0,
+    error = 0,
+    errorStale = 0,
+    seqOwn = 0,
+    staleOwn = 0,
+    errorOwn = 0
   for (let k = 0; k < estimate.length; k++) if (Math.abs(estimate[k]) > aHatMax) aHatMax = Math.abs(estimate[k])
   for (let s = 0; s < mdp.states; s++) {
     if (Math.abs(fHat[s]) > aHatRange) aHatRange = Math.abs(fHat[s])
@@ -203,8 +263,15 @@ const measureEstimate = ({ mdp, order, policies, teams }: Stage, i: number, esti
   }
   const horizon = 1 - mdp.gamma
   return {
-    lSeq: seq / horizon, lStale: stale / horizon, zeta: Math.abs(error), zetaStale: Math.abs(errorStale), aHatMax, aHatRange,
-    lSeqOwn: seqOwn / horizon, lStaleOwn: staleOwn / horizon, zetaOwn: Math.abs(errorOwn),
+    lSeq: seq / horizon,
+    lStale: stale / horizon,
+    zeta: Math.abs(error),
+    zetaStale: Math.abs(errorStale),
+    aHatMax,
+    aHatRange,
+    lSeqOwn: seqOwn / horizon,
+    lStaleOwn: staleOwn / horizon,
+    zetaOwn: Math.abs(errorOwn),
   }
 }
 

@@ -1,7 +1,9 @@
 /**
- * Tabular updates of one agent: an exponential tilt to an exact trust-region radius, and the clipped-surrogate step that PPO's objective asks for.
+ * Tabular updates of one agent: an exponential tilt to an exact trust-region radius, and the clipped-surrogate step that PPO's
+ * objective asks for.
  *
- * Each looks at an occupancy d and an advantage A over pairs (whose they are is the stage's choice: intermediate, stale or joint evaluation)
+ * Each looks at an occupancy d and an advantage A over pairs (whose they are is the stage's choice: intermediate, stale or joint
+ * evaluation)
  * and returns the whole team's policy with only the rows of `agent` changed. The radius is D_tok^d(before‖after) = E_{s~d} KL.
  */
 import { InputError } from '../util/errors.js'
@@ -54,11 +56,13 @@ export const tilt = ({ mdp, policy, agent, A }: Omit<UpdateInput, 'd'>, eta: num
 }
 
 /**
- * The tilt whose D_tok^d is exactly `radius`: D(η) grows strictly with η ≥ 0 unless A is constant on every visited row, so its root is found by
+ * The tilt whose D_tok^d is exactly `radius`: D(η) grows strictly with η ≥ 0 unless A is constant on every visited row, so its root is
+ * found by
  * Newton's method on √D (nearly linear in η), kept inside a bracket.
  *
  * @param radius δ > 0 under the occupancy `d` (for a message radius δ pass ρδ); 0 leaves the team as it is
- * @returns η = 0 and D = 0 when no visited row of the agent can be tilted (never active, one action, constant A); the largest representable tilt
+ * @returns η = 0 and D = 0 when no visited row of the agent can be tilted (never active, one action, constant A); the largest
+ *   representable tilt
  *   when even that stays inside the radius
  * @throws InputError when the radius is negative or not finite
  */
@@ -108,7 +112,10 @@ const visitedRows = ({ mdp, policy, agent, d, A }: UpdateInput): Row[] => {
   return rows
 }
 
-/** D(η) = Σ d(s)·log E_π exp(ηx) and its derivative Σ d(s)·E_{π_η}x, x centred. The logarithm by expm1(t) − t, so that nothing cancels for a small η. */
+/**
+ * D(η) = Σ d(s)·log E_π exp(ηx) and its derivative Σ d(s)·E_{π_η}x, x centred. The logarithm by expm1(t) − t, so that nothing cancels
+ * for a small η.
+ */
 const tiltDivergence = (rows: readonly Row[], eta: number): { value: number; slope: number } => {
   let value = 0
   let slope = 0
@@ -165,8 +172,10 @@ const rootOfTilt = (rows: readonly Row[], radius: number, largest: number): numb
 }
 
 /**
- * The clipped-surrogate step: a maximiser of E_{s~d, a~π} min(wA, clip(w, 1−ε, 1+ε)A), w = π'(a|s)/π(a|s), solved exactly state by state, then drawn back
- * towards π until D_tok^d ≤ radius (D is convex along that line, so the share is found by bisection). Without a radius nothing holds it: where
+ * The clipped-surrogate step: a maximiser of E_{s~d, a~π} min(wA, clip(w, 1−ε, 1+ε)A), w = π'(a|s)/π(a|s), solved exactly state by
+ * state, then drawn back
+ * towards π until D_tok^d ≤ radius (D is convex along that line, so the share is found by bisection). Without a radius nothing holds
+ * it: where
  * good actions are rare their ratio exceeds 1+ε by far, which is how clipping leaves a trust region.
  *
  * @param epsilon ε in (0, 1)
@@ -212,7 +221,8 @@ const clipRow = (policy: Float64Array, A: Float64Array, target: Float64Array, fr
   }
   if (good + neutral === 0) return
   if ((1 + epsilon) * good > 1) return fillBest(policy, A, target, from, to, epsilon)
-  // every good action reaches 1+ε, bad ones fall to 1−ε or below, and what is then left over goes to the good ones (to neutral ones if there is none)
+  // every good action reaches 1+ε, bad ones fall to 1−ε or below, and what is then left over goes to the good ones (to neutral ones if
+  // there is none)
   const badMass = Math.min((1 - epsilon) * bad, Math.max(0, 1 - (1 + epsilon) * good - neutral))
   const neutralMass = good > 0 ? Math.min(neutral, 1 - (1 + epsilon) * good - badMass) : 1 - badMass
   const goodMass = 1 - badMass - neutralMass

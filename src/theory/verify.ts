@@ -1,5 +1,6 @@
 /**
- * Check every statement on random stages (random-cases.ts). `verifyCases` is what `teamtr verify` runs, in as many workers as there are cores: case k
+ * Check every statement on random stages (random-cases.ts). `verifyCases` is what `teamtr verify` runs, in as many workers as there are
+ * cores: case k
  * depends on the seed and on k alone, and tallies merge in any order to the same result.
  */
 import { checkCase, type Mutation, type Record } from './checks.js'
@@ -13,7 +14,10 @@ export interface StatementTally {
   /** smallest left − right (for an equality −|left − right|), and the case it was found in */
   smallestSlack: number
   smallestSlackCase: number
-  /** largest (surrogate − error − improvement)/penalty, counted where rounding is below 1e-6 of the penalty; −Infinity where there is no penalty */
+  /**
+   * largest (surrogate − error − improvement)/penalty, counted where rounding is below 1e-6 of the penalty; −Infinity where there is no
+   * penalty
+   */
   tightestRatio: number
   tightestRatioCase: number
 }
@@ -75,8 +79,14 @@ export const mergeResults = (results: readonly VerifyResult[]): VerifyResult => 
   return merged
 }
 
-const emptyTally = (): StatementTally =>
-  ({ cases: 0, violations: 0, smallestSlack: Infinity, smallestSlackCase: -1, tightestRatio: -Infinity, tightestRatioCase: -1 })
+const emptyTally = (): StatementTally => ({
+  cases: 0,
+  violations: 0,
+  smallestSlack: Infinity,
+  smallestSlackCase: -1,
+  tightestRatio: -Infinity,
+  tightestRatioCase: -1,
+})
 
 // of equal extremes the earliest case is kept, so that the order of merging cannot show
 const keepSlack = (tally: StatementTally, slack: number, index: number): void => {

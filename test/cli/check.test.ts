@@ -23,7 +23,11 @@ const write = (name: string, value: unknown): string => {
 
 const { stage, estimates } = randomCase(1, 17)
 const input: StageInput = {
-  mdp: stage.mdp, teams: stage.policies, order: stage.order, advantageEstimate: estimates, radii: measureStage(stage).steps.map(({ dTok }) => dTok * 1.01),
+  mdp: stage.mdp,
+  teams: stage.policies,
+  order: stage.order,
+  advantageEstimate: estimates,
+  radii: measureStage(stage).steps.map(({ dTok }) => dTok * 1.01),
 }
 const moving = input.radii.findIndex((radius) => radius > 0)
 const theoryCase = { format: 'teamtr-theory-case/1', id: 'mine', input: stageInputToJson(input) }
@@ -39,7 +43,10 @@ test('without --json: a table of the steps and one of the bounds with their slac
   const report = stageReport(input)
   expect(status).toBe(0)
   expect(stdout).toContain(`mine: ${stage.mdp.n} agents, ${stage.mdp.states} states, γ = ${stage.mdp.gamma}`)
-  const row = stdout.split('\n').find((line) => line.startsWith('Theorem 3.6 '))!.split(/ {2,}/)
+  const row = stdout
+    .split('\n')
+    .find((line) => line.startsWith('Theorem 3.6 '))!
+    .split(/ {2,}/)
   const { thm36 } = report.stage.exact
   const close = (text: string, x: number): void => expect(Math.abs(Number(text) - x)).toBeLessThanOrEqual(1e-5 * Math.abs(x))
   close(row[1], report.stage.improvement)
@@ -48,10 +55,34 @@ test('without --json: a table of the steps and one of the bounds with their slac
 })
 
 test.each([
-  ['a row', (one: typeof theoryCase) => { one.input.policy[0][0] += 0.5 }, /policy\[0\]: sums to .* \[row-sum\]/],
-  ['a radius', (one: typeof theoryCase) => { one.input.radii[0] = -1 }, /radii\[0\]: holds -1; at least 0 \[radius\]/],
-  ['too small a radius', (one: typeof theoryCase) => { one.input.radii[moving] /= 4 }, /radii\[\d\]: holds .* \[outside-radius\]/],
-  ['an unknown key', (one: typeof theoryCase) => { Object.assign(one.input, { gama: 1 }) }, /unknown key "gama" \(did you mean "gamma"\?\)/],
+  [
+    'a row',
+    (one: typeof theoryCase) => {
+      one.input.policy[0][0] += 0.5
+    },
+    /policy\[0\]: sums to .* \[row-sum\]/,
+  ],
+  [
+    'a radius',
+    (one: typeof theoryCase) => {
+      one.input.radii[0] = -1
+    },
+    /radii\[0\]: holds -1; at least 0 \[radius\]/,
+  ],
+  [
+    'too small a radius',
+    (one: typeof theoryCase) => {
+      one.input.radii[moving] /= 4
+    },
+    /radii\[\d\]: holds .* \[outside-radius\]/,
+  ],
+  [
+    'an unknown key',
+    (one: typeof theoryCase) => {
+      Object.assign(one.input, { gama: 1 })
+    },
+    /unknown key "gama" \(did you mean "gamma"\?\)/,
+  ],
 ])('malformed (%s): one line on standard error that names file, field and kind; exit code 2', (_, spoil, message) => {
   const spoilt = structuredClone(theoryCase)
   spoil(spoilt)

@@ -9,9 +9,22 @@ test('verify prints one row a statement, no violation, and exits with 0', () => 
   const { status, stdout, stderr } = verify('--cases', '340', '--jobs', '2')
   expect([status, stderr]).toEqual([0, ''])
   const rows = stdout.split('\n').filter((line) => / {2}340 +0 /.test(line))
-  for (const name of ['Lemma 3.1, active factor', 'Lemma 3.2, token chain rule', 'performance difference', 'Proposition 3.3', 'Theorem 3.4', 'Theorem 3.6',
-    'Theorem 3.7, exact sum', 'active mass', 'half-span, total variation', 'order of the certificates']) {
-    expect(rows.filter((row) => row.startsWith(`${name}  `)), name).toHaveLength(1)
+  for (const name of [
+    'Lemma 3.1, active factor',
+    'Lemma 3.2, token chain rule',
+    'performance difference',
+    'Proposition 3.3',
+    'Theorem 3.4',
+    'Theorem 3.6',
+    'Theorem 3.7, exact sum',
+    'active mass',
+    'half-span, total variation',
+    'order of the certificates',
+  ]) {
+    expect(
+      rows.filter((row) => row.startsWith(`${name}  `)),
+      name,
+    ).toHaveLength(1)
   }
   expect(stdout).toMatch(/340 cases in .* a second, 2 jobs\)\n$/)
   expect(stdout).not.toContain('violation:')

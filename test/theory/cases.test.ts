@@ -16,13 +16,15 @@ const compare = (actual: unknown, expected: unknown, tolerance: number, path: st
   if (expected !== null && typeof expected === 'object') {
     if (actual === null || typeof actual !== 'object') return void misses.push(`${path}: no object`)
     return Object.entries(expected).forEach(([key, value]) =>
-      compare((actual as Record<string, unknown>)[key], value, tolerance, `${path}.${key}`, misses))
+      compare((actual as Record<string, unknown>)[key], value, tolerance, `${path}.${key}`, misses),
+    )
   }
   if (expected === null) return void (actual === null || misses.push(`${path}: ${actual}, not null`))
   const y = typeof expected === 'string' ? Number(expected) : (expected as number)
   const x = actual as number
   const relative = /\.(dTok|klMax)$/.test(path)
-  const near = x === y || (Number.isFinite(y) && Math.abs(x - y) <= tolerance * Math.max(1, Math.abs(y)) && (!relative || Math.abs(x - y) <= 1e-9 * y))
+  const near =
+    x === y || (Number.isFinite(y) && Math.abs(x - y) <= tolerance * Math.max(1, Math.abs(y)) && (!relative || Math.abs(x - y) <= 1e-9 * y))
   if (!near) misses.push(`${path}: ${x}, not ${y}`)
 }
 

@@ -14,7 +14,11 @@ const team = (seed: number): { mdp: TeamMdp; policy: TeamPolicy } => {
 test('each step replaces the rows of its agent alone; with fixed targets the last team does not depend on the order', () => {
   const { mdp, policy } = team(1)
   const target = randomPolicy(mdp, random(2))
-  const orders = [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
+  const orders = [
+    [0, 1, 2],
+    [2, 0, 1],
+    [1, 2, 0],
+  ]
   const stages = orders.map((order) => runStage(mdp, policy, { order, update: () => target }))
   stages.forEach(({ policies, teams }, which) => {
     expect(policies).toHaveLength(4)
@@ -52,7 +56,9 @@ test('only under intermediate evaluation does a tilt hold the radius that the th
   const mdp = ring({ agents: 4, levels: 4, actions: 3, gamma: 0.9, start: 'first' }, source)
   const policy = randomPolicy(mdp, source)
   const radii = (evaluation: StageEvaluation): number[] =>
-    measureStage(runStage(mdp, policy, { order: [0, 1, 2, 3], update: (input) => tiltToRadius(input, 0.05).policy, evaluation })).steps.map(({ dTok }) => dTok)
+    measureStage(runStage(mdp, policy, { order: [0, 1, 2, 3], update: (input) => tiltToRadius(input, 0.05).policy, evaluation })).steps.map(
+      ({ dTok }) => dTok,
+    )
   for (const dTok of radii('intermediate')) expect(dTok).toBeCloseTo(0.05, 12)
   for (const evaluation of ['stale', 'joint'] as const) expect(Math.max(...radii(evaluation))).toBeGreaterThan(0.051)
 })
@@ -69,17 +75,25 @@ test('measureStage against sums over time, γ^t Pr(s_t = s), written out', () =>
     let gained = 0
     steps.forEach((step, i) => {
       const [before, after] = [stage.policies[i], stage.policies[i + 1]]
-      let dTok = 0, tvMean = 0, seq = 0, stale = 0, hat = 0, error = 0, shift = 0, drift = 0, mass = 0
+      let dTok = 0,
+        tvMean = 0,
+        seq = 0,
+        stale = 0,
+        hat = 0,
+        error = 0,
+        shift = 0,
+        drift = 0,
+        mass = 0
       for (let s = 0; s < mdp.states; s++) {
         shift += Math.abs(d[i + 1][s] - d[i][s])
         drift += Math.abs(d[i][s] - d[0][s])
         if (mdp.activeAgent[s] === order[i]) mass += d[i][s]
         for (let k = mdp.actionStart[s]; k < mdp.actionStart[s + 1]; k++) {
           dTok += d[i][s] * before[k] * Math.log(before[k] / after[k])
-          tvMean += d[i][s] * Math.abs(before[k] - after[k]) / 2
-          seq += d[i][s] * after[k] * stage.teams[i].A[k] / 0.5
-          stale += d[0][s] * after[k] * stage.teams[i].A[k] / 0.5
-          hat += d[i][s] * after[k] * estimates[i][k] / 0.5
+          tvMean += (d[i][s] * Math.abs(before[k] - after[k])) / 2
+          seq += (d[i][s] * after[k] * stage.teams[i].A[k]) / 0.5
+          stale += (d[0][s] * after[k] * stage.teams[i].A[k]) / 0.5
+          hat += (d[i][s] * after[k] * estimates[i][k]) / 0.5
           error += d[i][s] * after[k] * (estimates[i][k] - stage.teams[i].A[k])
         }
       }
@@ -101,7 +115,9 @@ test('measureStage against sums over time, γ^t Pr(s_t = s), written out', () =>
 
 test('an order that is no permutation, or a wrong number of policies, is refused', () => {
   const { mdp, policy } = team(1)
-  expect(() => runStage(mdp, policy, { order: [0, 1, 1], update: () => policy })).toThrow(/order: holds \[0, 1, 1\]; each agent from 0 to 2 once/)
+  expect(() => runStage(mdp, policy, { order: [0, 1, 1], update: () => policy })).toThrow(
+    /order: holds \[0, 1, 1\]; each agent from 0 to 2 once/,
+  )
   expect(() => runStage(mdp, policy, { order: [0, 1], update: () => policy })).toThrow(/order: /)
   expect(() => stageOfPolicies(mdp, [policy], [0, 1, 2])).toThrow(/policies: has 1 entries; 4 are needed/)
 })

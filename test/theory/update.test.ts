@@ -27,7 +27,10 @@ describe('tilt', () => {
     expect(after[k]).toBe(0)
     expect(after[k + 1] / after[k + 2]).toBeCloseTo((policy[k + 1] / policy[k + 2]) * Math.exp(0.7 * (A[k + 1] - A[k + 2])), 12)
     for (let s = 0; s < mdp.states; s++) {
-      if (mdp.activeAgent[s] !== 0) expect(after.subarray(mdp.actionStart[s], mdp.actionStart[s + 1])).toEqual(policy.subarray(mdp.actionStart[s], mdp.actionStart[s + 1]))
+      if (mdp.activeAgent[s] !== 0)
+        expect(after.subarray(mdp.actionStart[s], mdp.actionStart[s + 1])).toEqual(
+          policy.subarray(mdp.actionStart[s], mdp.actionStart[s + 1]),
+        )
     }
   })
 

@@ -9,8 +9,25 @@ const run = (mutation?: Mutation, from = 0, to = count): VerifyResult => verifyC
 const whole = run()
 
 /** Statements that a wrong constant must break, with the true advantage and, where it is estimated, through the estimate. */
-const BOUNDS = ['prop33', 'thm34', 'thm36', 'thm37Exact', 'thm37Paper', 'activeMass', 'activeMassStale', 'activeMassMessage', 'tv', 'tvStale', 'maxKl',
-  'rangePinsker', 'rangeActiveMass', 'rangeTv', 'halfSpanTv', 'staleOwnStates', 'staleOwnStatesTv']
+const BOUNDS = [
+  'prop33',
+  'thm34',
+  'thm36',
+  'thm37Exact',
+  'thm37Paper',
+  'activeMass',
+  'activeMassStale',
+  'activeMassMessage',
+  'tv',
+  'tvStale',
+  'maxKl',
+  'rangePinsker',
+  'rangeActiveMass',
+  'rangeTv',
+  'halfSpanTv',
+  'staleOwnStates',
+  'staleOwnStatesTv',
+]
 
 describe('random stages', () => {
   test('no statement is violated', () => {
@@ -64,7 +81,11 @@ describe('random stages', () => {
 
 describe('teeth: a wrong reading is noticed', () => {
   const broken = (mutation: Mutation): Set<string> =>
-    new Set(Object.entries(run(mutation).statements).filter(([, { violations }]) => violations > 0).map(([id]) => id))
+    new Set(
+      Object.entries(run(mutation).statements)
+        .filter(([, { violations }]) => violations > 0)
+        .map(([id]) => id),
+    )
 
   test('half of c breaks every bound', () => {
     const found = broken('halfConstant')
@@ -74,7 +95,8 @@ describe('teeth: a wrong reading is noticed', () => {
 
   test('a lost discount factor 1/(1−γ) breaks the shifts, Proposition 3.3 and the tight certificates', () => {
     const found = broken('horizonDropped')
-    for (const id of ['shiftTv', 'shiftActiveMass', 'shiftPinsker', 'prop33', 'rangeTv', 'halfSpanTv']) expect([id, found.has(id)]).toEqual([id, true])
+    for (const id of ['shiftTv', 'shiftActiveMass', 'shiftPinsker', 'prop33', 'rangeTv', 'halfSpanTv'])
+      expect([id, found.has(id)]).toEqual([id, true])
   })
 
   test('a swapped KL breaks Lemma 3.1 and the token chain rule, and no inequality: Pinsker holds in both directions', () => {
