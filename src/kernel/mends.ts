@@ -73,6 +73,19 @@ export const mends = (root: string): readonly Mend[] => [
             return sideOutputs.has(index) ? requireFromSideOutputs(id.replace(/\\/?$/, "/index.js")) : null;
         }`,
   },
+  {
+    file: 'converter.js',
+    why: '`{ x }` finds an x of an earlier cell (tslab rewrites uses of x, but not this short form of `{ x: x }`)',
+    find: 'function wrapPrevIdentifier(node) {\n            var _a, _b;',
+    replace: `function wrapPrevIdentifier(node) {
+            var _a, _b;
+            if (ts.isShorthandPropertyAssignment(node) && !node.objectAssignmentInitializer) {
+                const value = checker.getShorthandAssignmentValueSymbol(ts.getOriginalNode(node));
+                if (value?.declarations?.some((declaration) => declaration.getSourceFile() === declsFile)) {
+                    return ts.factory.createPropertyAssignment(node.name, ts.factory.createPropertyAccessExpression(ts.factory.createIdentifier("exports"), node.name));
+                }
+            }`,
+  },
   // Three places say one thing: an error shows the line of the cell that threw it.
   { file: 'converter.js', why: 'lines of the cell: TypeScript to ES module', find: 'rootDir: "/",', replace: 'rootDir: "/", inlineSourceMap: true,' },
   {

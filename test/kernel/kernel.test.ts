@@ -22,6 +22,11 @@ describe('the kernel', () => {
     expect(runIn(home, ['const x: number = await Promise.resolve(20)', 'x + 1'])).toEqual(['', '21'])
   })
 
+  it('knows a value of an earlier cell in every form of use', () => {
+    const cells = ['const x = 20\nlet y = 1', 'const wrap = () => ({ x, y: y })\nJSON.stringify(wrap())', '({ y } = { y: 5 })\nconst f = ({ z }: { z: number }) => ({ z, ...{ y } })\nJSON.stringify(f({ z: x }))']
+    expect(runIn(home, cells)).toEqual(['', '{"x":20,"y":1}', '{"z":20,"y":5}'])
+  })
+
   it('imports TypeScript sources from above the notebook’s folder', () => {
     const cell = "import { duration } from '../src/util/progress.js'\nduration(65)"
     expect(runIn(join(home, 'notebooks'), [cell])).toEqual(['1 m 05 s'])
