@@ -94,8 +94,14 @@ const inWorkers = async ({ cases, seed, first, jobs, broken }: Options, onDone: 
   return mergeResults(results)
 }
 
-const toJson = (result: VerifyResult): string =>
-  JSON.stringify(result, (_, value) => (typeof value === 'number' && !Number.isFinite(value) ? String(value) : value), 1)
+const toJson = (result: VerifyResult): string => {
+  const statements = Object.fromEntries(inReadingOrder(Object.keys(result.statements)).map((id) => [id, result.statements[id]]))
+  return JSON.stringify(
+    { ...result, statements },
+    (_, value) => (typeof value === 'number' && !Number.isFinite(value) ? String(value) : value),
+    1,
+  )
+}
 
 const readable = ({ seed, statements, violations }: VerifyResult): string =>
   [
