@@ -23,6 +23,8 @@ export const decoderSchema = z.strictObject({
   normEpsilon: z.number().positive().default(1e-6),
   positions: z.enum(['rotary', 'learned']).default('rotary'),
   ropeTheta: z.number().positive().default(10_000),
+  /** What each of the headDim/2 rotary frequencies is divided by (scaled positions); default 1. */
+  ropeFactors: z.array(z.number().positive()).optional(),
   /** swiglu: silu(x·gate) ⊙ (x·up) · down. gelu (the tanh form): gelu(x·up) · down. */
   mlp: z.enum(['swiglu', 'gelu']).default('swiglu'),
   /** RMSNorm of each query and key head (Qwen3). */
@@ -35,9 +37,10 @@ export const decoderSchema = z.strictObject({
 })
   .transform((c) => ({ ...c, kvHeads: c.kvHeads ?? c.heads, headDim: c.headDim ?? c.hidden / c.heads }))
   .check(({ value: c, issues }) => {
-    const wrong = (field: 'kvHeads' | 'headDim', message: string) => issues.push({ code: 'custom', path: [field], input: c[field], message })
+    const wrong = (field: 'kvHeads' | 'headDim' | 'ropeFactors', message: string) => issues.push({ code: 'custom', path: [field], input: c[field], message })
     if (c.heads % c.kvHeads !== 0) wrong('kvHeads', 'expected a divisor of heads')
     if (!Number.isInteger(c.headDim) || (c.headDim % 2 !== 0 && c.positions === 'rotary')) wrong('headDim', 'expected an even whole number (default: hidden / heads)')
+    if (c.ropeFactors && c.ropeFactors.length !== c.headDim / 2) wrong('ropeFactors', `expected ${c.headDim / 2} numbers, headDim / 2`)
   })
 
 /** A decoder's architecture, complete. */

@@ -113,7 +113,7 @@ describe.skipIf(!folder)('checkpoints of the Hugging Face families', () => {
 
     test.each([
       ['another family', edit('config.json', { model_type: 'gpt_neox' }), /config\.json: model_type: holds "gpt_neox"/],
-      ['scaled positions', edit('config.json', { rope_scaling: { rope_type: 'llama3', factor: 8 } }), /config\.json: rope_scaling: holds "llama3"; only unscaled/],
+      ['scaled positions', edit('config.json', { rope_scaling: { rope_type: 'yarn', factor: 8 } }), /config\.json: rope_scaling: rope_type: holds "yarn"; expected default, linear or llama3/],
       ['a sliding window', edit('config.json', { use_sliding_window: true }), /config\.json: use_sliding_window: holds true/],
       ['another width', edit('config.json', { intermediate_size: 113 }), /model\.safetensors: tensor "model\.layers\.0\.mlp\.gate_proj\.weight": has shape \[112,64\]; \[113,64\] is needed/],
       ['a missing tensor', edit('config.json', { num_hidden_layers: 3 }), /model\.safetensors: tensor "model\.layers\.2\.input_layernorm\.weight": missing/],
