@@ -110,10 +110,10 @@ const causalMask = ({ heads, kvHeads }: DecoderConfig, T: number): tf.Tensor2D =
  * @param perRow … or of one time step, one per row ([B, H + 2K, 1, headDim])
  */
 const rotationAt = (config: DecoderConfig, positions: readonly number[], perRow = false): Rotation => {
-  const { heads: H, kvHeads: K, headDim, ropeTheta } = config
+  const { heads: H, kvHeads: K, headDim, ropeTheta, ropeFactors } = config
   const [count, all, half] = [positions.length, H + 2 * K, headDim / 2]
   const rotary = config.positions === 'rotary'
-  const frequencies = Float64Array.from({ length: half }, (_, i) => ropeTheta ** (-i / half))
+  const frequencies = Float64Array.from({ length: half }, (_, i) => ropeTheta ** (-i / half) / (ropeFactors?.[i] ?? 1))
   const cos = new Float32Array(count * all * headDim)
   const sin = new Float32Array(count * all * headDim)
   const scale = 1 / Math.sqrt(headDim)

@@ -9,57 +9,11 @@ import { InputError } from '../../util/errors.js'
 import { readJson } from '../../util/files.js'
 import { show, validate } from '../../util/validate.js'
 import type { ParameterSlot } from '../policy.js'
-import { decoderSchema, type DecoderConfig } from './config.js'
+import type { DecoderConfig } from './config.js'
 import { decoderLayout, linears, loraLayout, projections, slotSize, type LoraConfig, type Projection } from './layout.js'
 import { openSafetensors, type NamedArray, type StoredTensor } from './safetensors.js'
 
-/** Both generations of keys: transformers 4 writes rope_theta and rope_scaling, 5 writes rope_parameters. */
-const hubSchema = z.object({
-  model_type: z.enum(['llama', 'qwen2', 'qwen3']),
-  vocab_size: z.int(),
-  hidden_size: z.int(),
-  intermediate_size: z.int(),
-  num_hidden_layers: z.int(),
-  num_attention_heads: z.int(),
-  num_key_value_heads: z.int().optional(),
-  head_dim: z.int().nullish(),
-  hidden_act: z.literal('silu').default('silu'),
-  max_position_embeddings: z.int(),
-  rms_norm_eps: z.number(),
-  rope_theta: z.number().optional(),
-  rope_scaling: z.object({ rope_type: z.string().optional(), type: z.string().optional() }).nullish(),
-  rope_parameters: z.object({ rope_type: z.string().default('default'), rope_theta: z.number().optional() }).optional(),
-  attention_bias: z.boolean().default(false),
-  mlp_bias: z.boolean().default(false),
-  tie_word_embeddings: z.boolean().default(false),
-  use_sliding_window: z.boolean().default(false),
-})
-
-/** The decoder that a folder's config.json describes. @throws InputError naming file and field, also for what the decoder does not do (scaled rotary positions, sliding windows) */
-export const readHubConfig = (folder: string): DecoderConfig => {
-  const file = join(folder, 'config.json')
-  const hub = validate(hubSchema, readJson(file), file)
-  const scaling = hub.rope_parameters?.rope_type ?? hub.rope_scaling?.rope_type ?? hub.rope_scaling?.type ?? 'default'
-  if (scaling !== 'default') throw new InputError(`${file}: rope_scaling: holds ${show(scaling)}; only unscaled rotary positions ("default") are supported`)
-  if (hub.use_sliding_window) throw new InputError(`${file}: use_sliding_window: holds true; only full attention is supported`)
-  return validate(decoderSchema, {
-    vocabulary: hub.vocab_size,
-    hidden: hub.hidden_size,
-    layers: hub.num_hidden_layers,
-    heads: hub.num_attention_heads,
-    kvHeads: hub.num_key_value_heads,
-    headDim: hub.head_dim ?? undefined,
-    intermediate: hub.intermediate_size,
-    maxPositions: hub.max_position_embeddings,
-    normEpsilon: hub.rms_norm_eps,
-    ropeTheta: hub.rope_parameters?.rope_theta ?? hub.rope_theta ?? 10_000,
-    qkNorm: hub.model_type === 'qwen3',
-    qkvBias: hub.model_type === 'qwen2' || hub.attention_bias,
-    outBias: hub.model_type !== 'qwen2' && hub.attention_bias,
-    mlpBias: hub.mlp_bias,
-    tied: hub.tie_word_embeddings,
-  }, file)
-}
+export { readHubConfig } from './hubConfig.js'
 
 /** Where a tensor of a hub file lies in one of our slots. */
 export interface Correspondence {
@@ -154,10 +108,31 @@ export const toHub = (part: Correspondence, layout: readonly ParameterSlot[], va
 }
 
 /** A folder's weights, slot by slot in the order of the decoder's layout: one slot is in memory at a time. @throws InputError naming the tensor that is missing, has another shape or cannot be read */
-export const readHubWeights = (folder: string, config: DecoderConfig): Generator<NamedArray> =>
-  slotsOf(decoderLayout(config), hubTensors(config), storedTensors(folder))
+export const readHubWeights = (folder: string, config: DecoderConfig): Generator<NamedArray> => weightsOf(config, storedTensors(folder))
 
-const adapterSchema = z.object({
+/** The same out of tensors by their hub names. @throws InputError as `readHubWeights`, and naming a tensor that the model has no use for */
+export const weightsOf = (config: DecoderConfig, stored: ReadonlyMap<string, Located>): Generator<NamedArray> => {
+  const parts = hubTensors(config)
+  refuseOthers(parts, new Map([...stored].filter(([name]) => !name.endsWith('.rotary_emb.inv_freq') && !isTiedHead(name, config, stored))))
+  return slotsOf(decoderLayout(config), parts, stored)
+}
+
+/** Whether it is a second copy of the embedding, which some tied models store as their head. */
+const isTiedHead = (name: string, { tied }: DecoderConfig, stored: ReadonlyMap<string, Located>): boolean => {
+  const embedding = stored.get('model.embed_tokens.weight')?.tensor
+  if (!tied || name !== 'lm_head.weight' || !embedding) return false
+  const { file, tensor } = stored.get(name)!
+  const same = tensor.shape.join() === embedding.shape.join() && Buffer.compare(Buffer.from(tensor.read().buffer), Buffer.from(embedding.read().buffer)) === 0
+  if (!same) throw new InputError(`${file}: tensor "lm_head.weight": differs from the embedding, though tie_word_embeddings says they are one`)
+  return true
+}
+
+const refuseOthers = (parts: readonly Correspondence[], stored: ReadonlyMap<string, Located>): void => {
+  const known = new Set(parts.map(({ hub }) => hub))
+  for (const [name, { file }] of stored) if (!known.has(name)) throw new InputError(`${file}: tensor ${show(name)}: the model that the configuration describes has none of this name`)
+}
+
+const adapterSchema = z.looseObject({
   peft_type: z.literal('LORA'),
   r: z.int().min(1).max(65536),
   lora_alpha: z.number().positive(),
@@ -171,10 +146,24 @@ const adapterSchema = z.object({
   modules_to_save: z.null().default(null),
 })
 
+/** Fields of adapter_config.json that no number depends on once an adapter is trained, and those that matter only beside a field that is checked. */
+const adapterHarmless = new Set([
+  'auto_mapping', 'base_model_name_or_path', 'inference_mode', 'init_lora_weights', 'lora_dropout', 'megatron_core', 'peft_version',
+  'qalora_group_size', 'revision', 'task_type', 'ensure_weight_tying', 'eva_config', 'corda_config', 'loftq_config', 'lora_ga_config', 'runtime_config',
+])
+
+const isOff = (value: unknown): boolean =>
+  value === null || value === undefined || value === false || (typeof value === 'object' && Object.keys(value).length === 0)
+
 /** What an adapter folder's adapter_config.json describes. @throws InputError naming file and field */
 export const readHubAdapterConfig = (folder: string): LoraConfig => {
   const file = join(folder, 'adapter_config.json')
   const hub = validate(adapterSchema, readJson(file), file)
+  for (const [field, value] of Object.entries(hub)) {
+    if (!isOff(value) && !Object.hasOwn(adapterSchema.shape, field) && !adapterHarmless.has(field)) {
+      throw new InputError(`${file}: ${field}: holds ${show(value)}; the field is not known here and may change what the adapter computes`)
+    }
+  }
   for (const field of ['rank_pattern', 'alpha_pattern'] as const) {
     if (Object.keys(hub[field]).length) throw new InputError(`${file}: ${field}: holds ${show(hub[field])}; one rank and alpha for all targets are supported ({})`)
   }
@@ -186,11 +175,14 @@ export const readHubAdapterConfig = (folder: string): LoraConfig => {
 /** An adapter folder's weights, slot by slot in the order of the adapter's layout. @throws InputError as `readHubWeights` */
 export const readHubAdapter = (folder: string, config: DecoderConfig, lora: LoraConfig): Generator<NamedArray> => {
   const file = join(folder, 'adapter_model.safetensors')
-  const { tensors } = openSafetensors(file)
-  return slotsOf(loraLayout(config, lora), hubAdapterTensors(config, lora), new Map([...tensors].map(([name, tensor]) => [name, { file, tensor }])))
+  const stored = located(file)
+  const parts = hubAdapterTensors(config, lora)
+  refuseOthers(parts, stored)
+  return slotsOf(loraLayout(config, lora), parts, stored)
 }
 
-interface Located {
+/** A tensor, and the file it lies in. */
+export interface Located {
   readonly file: string
   readonly tensor: StoredTensor
 }
@@ -203,7 +195,8 @@ function* slotsOf(layout: readonly ParameterSlot[], parts: readonly Corresponden
     const data = new Float32Array(slotSize(slot))
     for (const { part, tensor } of found) {
       const values = tensor.read()
-      move(part, slot, (hub, own) => (data[own] = values[hub]))
+      if (part.transposed) move(part, slot, (hub, own) => (data[own] = values[hub]))
+      else data.set(values, part.column)
     }
     yield { name: slot.name, shape: slot.shape, data }
   }
