@@ -2,11 +2,12 @@
  * The safetensors format: an 8-byte little-endian header length, a JSON header naming each tensor's dtype, shape and
  * place, then the bytes. Files are untrusted: everything is checked against the file's size before anything is allocated.
  */
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { z } from 'zod'
+import { fileSize, readBytes } from '../../util/binaryFile.js'
 import { InputError, messageOf } from '../../util/errors.js'
 import { writeAtomic } from '../../util/files.js'
 import { show } from '../../util/validate.js'
+import { bfloat16, float16 } from './numbers.js'
 
 /** Largest header, in bytes, as in the reference implementation. */
 const MAX_HEADER = 100_000_000
@@ -68,7 +69,7 @@ export const openSafetensors = (file: string): SafetensorsFile => {
 }
 
 const readHeader = (file: string): { header: object; start: number; size: number } => {
-  const size = withFile(file, (descriptor) => fstatSync(descriptor).size)
+  const size = fileSize(file)
   if (size < 8) throw new InputError(`${file}: ${size} bytes; a safetensors file has at least 8`)
   const length = readBytes(file, 0, 8, file).readBigUInt64LE()
   if (length > BigInt(MAX_HEADER) || length > BigInt(size - 8)) {
@@ -97,49 +98,10 @@ const checkSpans = (file: string, spans: { name: string; from: number; to: numbe
   if (end !== size) throw new InputError(`${file}: ${size - end} bytes after its last tensor`)
 }
 
-const withFile = <T>(file: string, f: (descriptor: number) => T): T => {
-  let descriptor: number
-  try {
-    descriptor = openSync(file, 'r')
-  } catch (error) {
-    throw new InputError((error as NodeJS.ErrnoException).code === 'ENOENT' ? `${file}: no such file` : `${file}: cannot be read: ${messageOf(error)}`)
-  }
-  try {
-    return f(descriptor)
-  } finally {
-    closeSync(descriptor)
-  }
-}
-
-const readBytes = (file: string, position: number, length: number, where: string): Buffer =>
-  withFile(file, (descriptor) => {
-    const bytes = Buffer.alloc(length)
-    for (let at = 0; at < length; ) {
-      const read = readSync(descriptor, bytes, at, Math.min(length - at, 2 ** 30), position + at)
-      if (read === 0) throw new InputError(`${where}: the file ends after ${at} of ${length} bytes`)
-      at += read
-    }
-    return bytes
-  })
-
 const toFloat32 = (bytes: Buffer, dtype: string, where: string): Float32Array => {
   if (dtype === 'F32') return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4)
   if (dtype !== 'BF16' && dtype !== 'F16') throw new InputError(`${where}: dtype: holds ${dtype}; F32, F16 or BF16 can be read as weights`)
-  const halves = new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.length / 2)
-  if (dtype === 'F16') return Float32Array.from(halves, fromHalf)
-  const floats = new Float32Array(halves.length)
-  const bits = new Uint32Array(floats.buffer)
-  for (let i = 0; i < halves.length; i++) bits[i] = halves[i] << 16
-  return floats
-}
-
-const fromHalf = (bits: number): number => {
-  const sign = bits & 0x8000 ? -1 : 1
-  const exponent = (bits >> 10) & 31
-  const fraction = bits & 1023
-  if (exponent === 0) return sign * fraction * 2 ** -24
-  if (exponent === 31) return fraction ? NaN : sign * Infinity
-  return sign * (1024 + fraction) * 2 ** (exponent - 25)
+  return dtype === 'F16' ? float16(bytes) : bfloat16(bytes)
 }
 
 /** A tensor to be stored as F32. */
