@@ -59,8 +59,21 @@ const nominal = (field: string, rows: readonly Row[], range: readonly unknown[])
 /** Colours, dashes and shapes go together, in the order of the series, so that none depends on colour alone. */
 export const colorBy = (field: string, rows: readonly Row[]): object => ({ color: nominal(field, rows, palette) })
 export const dashBy = (field: string, rows: readonly Row[]): object => ({ strokeDash: nominal(field, rows, dashes) })
+/** Colour and dash of lines, with a legend long enough to show the dashes. */
+export const lineBy = (field: string, rows: readonly Row[]): object =>
+  Object.fromEntries(Object.entries({ ...colorBy(field, rows), ...dashBy(field, rows) }).map(([channel, definition]) => [channel, { ...(definition as object), legend: { symbolType: 'stroke', symbolSize: 600 } }]))
 export const shapeBy = (field: string, rows: readonly Row[]): object => ({ shape: nominal(field, rows, shapes) })
 const shapes = ['circle', 'square', 'triangle-up', 'diamond', 'cross', 'triangle-down', 'triangle-right']
+
+/** Encodings that another layer's legend speaks for. The chart then needs `ownLegends`. */
+export const withoutLegend = (encoding: object): object =>
+  Object.fromEntries(Object.entries(encoding).map(([channel, definition]) => [channel, { ...(definition as object), legend: null }]))
+
+/** Lets one layer leave out a legend that another one draws. */
+export const ownLegends = { legend: { color: 'independent', shape: 'independent', strokeDash: 'independent' } } as const
+
+/** Short labels at any size: 1e-5, 0.01, 300. */
+const shortLabel = "abs(datum.value) >= 1e5 || (datum.value != 0 && abs(datum.value) < 1e-3) ? format(datum.value, '~e') : format(datum.value, '~g')"
 
 /** A quantitative channel along an axis. */
 export const along = (field: string, { title, log, ticks, domain, zero = false, format }: Axis): object => ({
@@ -68,5 +81,15 @@ export const along = (field: string, { title, log, ticks, domain, zero = false, 
   type: 'quantitative',
   title,
   scale: { ...(log ? { type: 'log' } : { zero }), ...(domain ? { domain, nice: false } : {}) },
-  axis: { ...(ticks ? { values: ticks } : {}), ...(format ? { format } : {}) },
+  axis: { ...(ticks ? { values: ticks } : {}), ...(format ? { format } : log ? { labelExpr: shortLabel } : {}) },
 })
+
+/** The axis with ticks: on a logarithmic one at powers of ten, or at 1, 2 and 5 of each where the values span less than two of them. */
+export const withTicks = (axis: Axis, values: readonly number[]): Axis => {
+  const above = values.filter((value) => value > 0)
+  if (!axis.log || axis.ticks || above.length === 0) return axis
+  const [low, high] = [Math.log10(Math.min(...above)), Math.log10(Math.max(...above))]
+  const steps = high - low < 2 ? [1, 2, 5] : [1]
+  const decades = Array.from({ length: Math.ceil(high) - Math.floor(low) + 1 }, (_, k) => Math.floor(low) + k)
+  return { ...axis, ticks: decades.flatMap((decade) => steps.map((step) => Number(`${step}e${decade}`))) }
+}

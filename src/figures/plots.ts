@@ -1,6 +1,6 @@
 import type { TopLevelSpec } from 'vega-lite'
 import type { Row } from './csv.js'
-import { along, colorBy, dashBy, heading, schema, seriesOf, shapeBy, type Axis, type ChartText } from './encode.js'
+import { along, colorBy, heading, lineBy, ownLegends, schema, seriesOf, shapeBy, withoutLegend, withTicks, type Axis, type ChartText } from './encode.js'
 
 /** Plots that any tidy table fits. */
 
@@ -18,31 +18,33 @@ const hasInterval = (row: Row): boolean => row.low !== undefined && row.low !== 
  * @param rows `{x, series, value, low?, high?}`; rows of a series in the order of its line
  * @param points draw the points; yes by default
  */
-export const lines = (rows: readonly Row[], text: AxesText & { readonly points?: boolean; readonly reference?: number }): TopLevelSpec => ({
-  $schema: schema,
-  title: heading(text),
-  data: { values: rows as Row[] },
-  encoding: { x: along('x', text.x) },
-  layer: [
-    ...(text.reference === undefined ? [] : [referenceLine(text.reference)]),
-    ...(rows.some(hasInterval)
-      ? [{
-          mark: { type: 'area', opacity: 0.15, strokeWidth: 0 },
-          encoding: { y: { field: 'low', type: 'quantitative' }, y2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) },
-        }]
-      : []),
-    { mark: 'line', encoding: { y: along('value', text.y), ...colorBy('series', rows), ...dashBy('series', rows) } },
-    ...(text.points === false
-      ? []
-      : [{ mark: { type: 'point', filled: true, size: 32, opacity: 1 }, encoding: { y: along('value', text.y), ...colorBy('series', rows), ...shapeBy('series', rows) } }]),
-  ],
-}) as TopLevelSpec
+export const lines = (rows: readonly Row[], text: AxesText & { readonly points?: boolean; readonly reference?: number }): TopLevelSpec => {
+  const numbers = (field: string): number[] => rows.map((row) => Number(row[field] ?? NaN))
+  const y = along('value', withTicks(text.y, [...numbers('value'), ...numbers('low'), ...numbers('high')]))
+  return {
+    $schema: schema,
+    title: heading(text),
+    data: { values: rows as Row[] },
+    encoding: { x: along('x', withTicks(text.x, numbers('x'))) },
+    resolve: ownLegends,
+    layer: [
+      ...(text.reference === undefined ? [] : [referenceLine(text.reference)]),
+      ...(rows.some(hasInterval)
+        ? [{
+            mark: { type: 'area', opacity: 0.15, strokeWidth: 0 },
+            encoding: { y: { field: 'low', type: 'quantitative' }, y2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) },
+          }]
+        : []),
+      { mark: 'line', encoding: { y, ...lineBy('series', rows) } },
+      ...(text.points === false
+        ? []
+        : [{ mark: { type: 'point', filled: true, size: 32, opacity: 1 }, encoding: { y, ...withoutLegend({ ...colorBy('series', rows), ...shapeBy('series', rows) }) } }]),
+    ],
+  } as TopLevelSpec
+}
 
 /** A dashed line across the plot. */
 const referenceLine = (y: number): object => ({ mark: { type: 'rule', strokeDash: [3, 3], color: '#666666' }, data: { values: [{}] }, encoding: { x: {}, y: { datum: y } } })
-
-const withoutLegend = (encoding: object): object =>
-  Object.fromEntries(Object.entries(encoding).map(([channel, definition]) => [channel, { ...(definition as object), legend: null }]))
 
 /**
  * A quantity against team size on log-log axes, where a power law is a straight line of slope α.
@@ -78,6 +80,7 @@ export const intervals = (rows: readonly Row[], text: ChartText & { readonly x: 
     data: { values: rows as Row[] },
     height: { step: Math.max(14, 40 / series.length) },
     encoding: place,
+    resolve: ownLegends,
     layer: [
       ...(text.reference === undefined ? [] : [{ mark: { type: 'rule', strokeDash: [3, 3], color: '#666666' }, data: { values: [{}] }, encoding: { y: {}, yOffset: {}, x: { datum: text.reference } } }]),
       { transform: [{ filter: 'isValid(datum.low) && isValid(datum.high)' }], mark: { type: 'rule', strokeWidth: 2 }, encoding: { x: along('low', text.x), x2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) } },

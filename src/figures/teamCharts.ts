@@ -1,54 +1,45 @@
 import type { TopLevelSpec } from 'vega-lite'
 import type { Row } from './csv.js'
-import { along, colorBy, dashBy, heading, schema, seriesOf, shapeBy, type ChartText } from './encode.js'
+import { along, colorBy, heading, lineBy, ownLegends, schema, seriesOf, shapeBy, withoutLegend, type ChartText } from './encode.js'
 import { palette } from './theme.js'
 
 /** Pictures of a team: its contexts, its policies on the simplex, the parts of a bound, the paths of its updates. */
 
 /**
- * A ring team as a wheel: one sector a turn, one circle a context, its area the occupancy; lines are what flows from context to context.
+ * A team that speaks in rotation: one column a turn, one mark a context, its area the occupancy; lines are what flows from context to
+ * context. The first turn stands again at the end, hollow.
  *
  * @param nodes `{agent, level, occupancy}`, one a state, agents and levels from 0
  * @param edges `{from, to, flow}`, indices of nodes; flow > 0
  */
 export const ringTeam = (nodes: readonly Row[], edges: readonly Row[], text: ChartText): TopLevelSpec => {
   const agents = 1 + Math.max(...nodes.map(({ agent }) => Number(agent)))
-  const placed = nodes.map((node) => {
-    const angle = (2 * Math.PI * Number(node.agent)) / agents
-    const radius = 1 + 0.55 * Number(node.level)
-    return { ...node, name: `agent ${String(node.agent)}`, x: radius * Math.sin(angle), y: radius * Math.cos(angle) }
-  })
+  const placed = nodes.map((node) => ({ ...node, name: `agent ${String(node.agent)}`, x: Number(node.agent), y: Number(node.level) }))
+  const again = placed.filter(({ x }) => x === 0).map((node) => ({ ...node, x: agents }))
   const drawn = edges.map(({ from, to, flow }) => {
-    const [a, b] = [placed[Number(from)], placed[Number(to)]]
-    return { x: a.x, y: a.y, x2: b.x, y2: b.y, flow }
+    const [{ x, y }, next] = [placed[Number(from)], placed[Number(to)]]
+    return { x, y, x2: x + 1, y2: next.y, flow }
   })
-  const reach = 1.15 * Math.max(...placed.map(({ x, y }) => Math.hypot(x, y)))
-  const place = (field: 'x' | 'y'): object => ({ field, type: 'quantitative', axis: null, scale: { domain: [-reach, reach], nice: false } })
+  const x = {
+    field: 'x', type: 'quantitative', title: 'turn of',
+    axis: { values: Array.from({ length: agents + 1 }, (_, j) => j), labelExpr: `'agent ' + datum.value % ${agents}`, grid: false, domain: false, ticks: false },
+    scale: { domain: [-0.3, agents + 0.3], nice: false },
+  }
+  const y = { field: 'y', type: 'quantitative', title: 'context', axis: { tickMinStep: 1, format: 'd', grid: false, domain: false }, scale: { padding: 22, nice: false } }
+  const size = { field: 'occupancy', type: 'quantitative', title: 'occupancy d(s)', scale: { range: [0, 1100], zero: true }, legend: { tickCount: 3, columns: 3, symbolFillColor: '#777777' } }
+  const mark = { type: 'point', opacity: 1, strokeWidth: 1.5 }
   return {
     $schema: schema,
     title: heading(text),
-    width: 380,
-    height: 380,
     layer: [
       {
         data: { values: drawn },
-        mark: { type: 'rule', color: '#777777' },
-        encoding: {
-          x: place('x'), y: place('y'), x2: { field: 'x2' }, y2: { field: 'y2' },
-          strokeWidth: { field: 'flow', type: 'quantitative', legend: null, scale: { range: [0.2, 6], zero: true } },
-          opacity: { value: 0.5 },
-        },
+        mark: { type: 'rule', color: '#777777', opacity: 0.55, strokeCap: 'butt' },
+        encoding: { x, y, x2: { field: 'x2' }, y2: { field: 'y2' }, strokeWidth: { field: 'flow', type: 'quantitative', legend: null, scale: { range: [0, 7], zero: true } } },
       },
-      {
-        data: { values: placed },
-        mark: { type: 'point', filled: true, opacity: 1, stroke: '#ffffff', strokeWidth: 1 },
-        encoding: {
-          x: place('x'), y: place('y'), ...colorBy('name', placed), ...shapeBy('name', placed),
-          size: { field: 'occupancy', type: 'quantitative', title: 'occupancy d(s)', scale: { range: [0, 1400], zero: true } },
-        },
-      },
+      { data: { values: placed }, mark: { ...mark, filled: true, stroke: '#ffffff' }, encoding: { x, y, size, ...colorBy('name', placed), ...shapeBy('name', placed) } },
+      { data: { values: again }, mark: { ...mark, filled: false, fill: '#ffffff' }, encoding: { x, y, size, ...colorBy('name', placed), ...shapeBy('name', placed) } },
     ],
-    resolve: { legend: { size: 'independent' } },
   } as TopLevelSpec
 }
 
@@ -74,7 +65,7 @@ export const simplex = (curves: readonly Row[], points: readonly Row[], text: Ch
     layer: [
       { data: { values: border }, mark: { type: 'line', color: '#888888', strokeWidth: 1 }, encoding: { ...place, order: { field: 'order' } } },
       { data: { values: corners }, mark: { type: 'text', fontSize: 10, color: '#444444' }, encoding: { ...place, text: { field: 'label' } } },
-      { data: { values: curves as Row[] }, mark: 'line', encoding: { ...place, order: { field: 'order' }, ...colorBy('series', curves), ...dashBy('series', curves) } },
+      { data: { values: curves as Row[] }, mark: 'line', encoding: { ...place, order: { field: 'order' }, ...lineBy('series', curves) } },
       { data: { values: points as Row[] }, mark: { type: 'point', filled: true, size: 45, color: '#000000', opacity: 1 }, encoding: place },
       { data: { values: points as Row[] }, mark: { type: 'text', align: 'left', dx: 7, dy: -5, fontSize: 10 }, encoding: { ...place, text: { field: 'label' } } },
     ],
@@ -161,10 +152,10 @@ export const landscape = (grid: readonly Row[], paths: readonly Row[], text: Cha
         },
       },
       { data: { values: paths as Row[] }, mark: { type: 'line', strokeWidth: 4, color: '#ffffff', opacity: 0.8 }, encoding: { ...path, detail: { field: 'series' } } },
-      { data: { values: paths as Row[] }, mark: 'line', encoding: { ...path, ...colorBy('series', paths), ...dashBy('series', paths) } },
-      { data: { values: paths as Row[] }, mark: { type: 'point', filled: true, size: 26, opacity: 1 }, encoding: { ...xy, ...colorBy('series', paths), ...shapeBy('series', paths) } },
+      { data: { values: paths as Row[] }, mark: 'line', encoding: { ...path, ...lineBy('series', paths) } },
+      { data: { values: paths as Row[] }, mark: { type: 'point', filled: true, size: 26, opacity: 1 }, encoding: { ...xy, ...withoutLegend({ ...colorBy('series', paths), ...shapeBy('series', paths) }) } },
     ],
-    resolve: { scale: { color: 'independent' } },
+    resolve: { scale: { color: 'independent' }, ...ownLegends },
   } as TopLevelSpec
 }
 
