@@ -121,9 +121,10 @@ export const writeSafetensors = (file: string, tensors: readonly NamedArray[], m
   const json = JSON.stringify(Object.fromEntries([...(Object.keys(metadata).length ? [['__metadata__', metadata] as const] : []), ...entries]))
   const header = Buffer.from(json)
   const padded = Math.ceil(header.length / 8) * 8
-  const content = Buffer.alloc(8 + padded + end, ' ')
+  const content = Buffer.allocUnsafe(8 + padded + end)
   content.writeBigUInt64LE(BigInt(padded))
   header.copy(content, 8)
+  content.fill(' ', 8 + header.length, 8 + padded)
   let at = 8 + padded
   for (const { data } of tensors) {
     content.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength), at)
