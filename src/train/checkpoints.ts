@@ -105,7 +105,7 @@ export const readCheckpoint = (folder: string, config: Config): { team: Team; sa
   const at = join(fileIn.checkpoints(folder), latest)
   try {
     const file = join(at, 'state.json')
-    const { version: _, agents, ...saved } = validate(stateSchema, readJson(file), file)
+    const { agents, ...saved } = validate(stateSchema, readJson(file), file)
     if (agents.length !== config.team.agents) throw new InputError(`${file}: agents: holds ${agents.length}; the run has ${config.team.agents}`)
     const { policy, tokenizer } = decoderOf(config)
     const read = agents.map(({ beta, adamSteps }, i) => {

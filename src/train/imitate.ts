@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { tf } from './backend.js'
 import type { Random } from '../util/random.js'
 import { adamStart, adamStep } from './model/adam.js'
@@ -35,6 +36,7 @@ export const imitate = async (
     state = next.state
     if (onStep) onStep(done, (await loss.data())[0])
     loss.dispose()
+    await setImmediate() // Tensor reads may not turn the event loop; signals and timers need it to turn.
   }
   tf.dispose(state)
   return current

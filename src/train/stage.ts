@@ -9,11 +9,12 @@
  *
  * The methods are settings of this one function.
  */
+import { setImmediate } from 'node:timers/promises'
 import { studentInterval } from '../theory/intervals.js'
 import { advantagesOf } from './advantage.js'
 import { certify, type Certificate, type CertificateStep } from './certificate.js'
 import type { Config } from './config.js'
-import { activeMass, type Divergence, type Surrogate } from './measure.js'
+import { activeMass, type Surrogate } from './measure.js'
 import { byProblem, sampledTokens, type Rollouts } from './rollout.js'
 import { stream } from './streams.js'
 import type { Agent, Team } from './team.js'
@@ -114,7 +115,10 @@ export const stage = async (state: StageState, { config, team, sample, onUpdate,
   const { gamma, method: { occupancy }, certificate: { aMax } } = config
   const n = team.agents.length
 
-  while (!signal?.aborted) {
+  for (;;) {
+    // Tensor reads may not turn the event loop; signals and timers need it to turn.
+    await setImmediate()
+    if (signal?.aborted) return state
     const { stage, position, order, rollouts, startReturns } = state
     const index = order[position]
     const agent = team.agents[index]
@@ -167,7 +171,6 @@ export const stage = async (state: StageState, { config, team, sample, onUpdate,
     if (isLast) return next
     state = next
   }
-  return state
 }
 
 /** Give an agent what its update left, and free what that replaces. */

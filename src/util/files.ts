@@ -39,7 +39,7 @@ export const readConfig = (file: string): unknown => {
   try {
     return parseYaml(text)
   } catch (error) {
-    throw new InputError(`${file}: is not valid YAML: ${messageOf(error)}`)
+    throw new InputError(`${file}: is not valid YAML: ${messageOf(error).split('\n')[0].replace(/:$/, '')}`)
   }
 }
 

@@ -131,6 +131,7 @@ describe('certify', () => {
 })
 
 describe('trainTeam', () => {
+  const withoutSeconds = (record: UpdateRecord): Omit<UpdateRecord, 'seconds'> => ({ ...record, seconds: undefined })
   const train = async (more: ConfigInput = {}, signal?: AbortSignal) => {
     const team = cloneTeam(base)
     const records: Omit<UpdateRecord, 'seconds'>[] = []
@@ -138,7 +139,7 @@ describe('trainTeam', () => {
     const states: StageState[] = []
     const end = await trainTeam(configWith(more), team, {
       signal,
-      onUpdate: ({ seconds: _, ...record }) => void records.push(record),
+      onUpdate: (record) => void records.push(withoutSeconds(record)),
       onEvaluation: (record) => void evaluations.push(record),
       onState: (state) => void states.push(state),
     })
@@ -171,7 +172,7 @@ describe('trainTeam', () => {
       state = await trainTeam(config, team, {
         from: state && JSON.parse(JSON.stringify(state)) as StageState,
         signal: stop.signal,
-        onUpdate: ({ seconds: _, ...record }) => { parts.push(record); stop.abort() },
+        onUpdate: (record) => { parts.push(withoutSeconds(record)); stop.abort() },
       })
     }
     disposeTeam(team)
