@@ -185,7 +185,7 @@ const pip = (python, args) => {
 
 const lastLine = (text) => (text.trim().split('\n').pop() ?? '').replace(/\b(https?|file):\/\/\S+/g, '…')
 
-/** What is compiled: the binding, and a small addon to be loaded before it. Names, and the compiler's arguments. */
+/** What is compiled: the binding, and two small addons to be loaded before it. Names, and the compiler's arguments. */
 const bindings = (home, target, libraries) => {
   const { version } = require(join(home, 'package.json'))
   const { include_dir: nodeApi } = require('node-api-headers')
@@ -201,12 +201,14 @@ const bindings = (home, target, libraries) => {
         '-L', tensorflow, '-l:libtensorflow_cc.so.2', '-l:libtensorflow_framework.so.2', '-Xlinker', '-rpath', '-Xlinker', tensorflow,
       ],
     },
-    { name: 'quiet.node', version: hash(quietSource), args: [...addon, '-DNODE_GYP_MODULE_NAME=quiet', quietSource] },
+    ...['quiet', 'shield'].map((name) => {
+      const source = fileURLToPath(new URL(`native/${name}.cc`, import.meta.url))
+      return { name: `${name}.node`, version: hash(source), args: [...addon, `-DNODE_GYP_MODULE_NAME=${name}`, source] }
+    }),
   ]
 }
 
 const checkout = fileURLToPath(new URL('..', import.meta.url))
-const quietSource = fileURLToPath(new URL('native/quiet.cc', import.meta.url))
 
 const compile = (compilations, folder) => {
   const compiler = [process.env.CXX, 'g++', 'clang++', 'c++'].find((name) => name && spawnSync(name, ['--version']).status === 0)

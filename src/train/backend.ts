@@ -88,7 +88,9 @@ const starters: Record<EngineName, () => Promise<Details>> = {
   async tensorflow() {
     for (const [name, value] of Object.entries(tensorflowSettings)) process.env[name] ??= value
     try {
-      loadQuietly(nativeFolder() ?? '')
+      const folder = nativeFolder() ?? ''
+      shieldFromSignals(folder)
+      loadQuietly(folder)
       require('@tensorflow/tfjs-node-gpu')
     } catch (error) {
       const message = messageOf(error).split('\n')[0]
@@ -140,6 +142,15 @@ const tensorflowSettings = {
   TF_DETERMINISTIC_OPS: '1',
   NVIDIA_TF32_OVERRIDE: '0',
   TF_FORCE_GPU_ALLOW_GROWTH: 'true',
+}
+
+/**
+ * A signal inside oneDNN's AVX-512 matrix product corrupts the heap (scripts/native/shield.cc, which keeps signals away from the threads that
+ * compute). Without that addon oneDNN is held to AVX2, which is safe and takes twice as long on a CPU with AVX-512.
+ */
+const shieldFromSignals = (folder: string): void => {
+  if (existsSync(join(folder, 'shield.node'))) require(join(folder, 'shield.node'))
+  else process.env.ONEDNN_MAX_CPU_ISA ??= 'AVX2'
 }
 
 /** Load TensorFlow's libraries without what they print about themselves meanwhile, unless TF_CPP_MIN_LOG_LEVEL=0 asks for all of it. */
