@@ -50,16 +50,24 @@ export interface SampleOptions {
   readonly maxTokens: number
   /** > 0; 0 takes the most probable token. */
   readonly temperature: number
+  /** Only the k most probable tokens; after temperature. */
+  readonly topK?: number
+  /** Only the most probable tokens that together have at least this probability, in (0, 1]; after temperature and top-k. */
+  readonly topP?: number
   /** The token that ends a message. */
   readonly endToken: number
+  /** Further tokens that end it. */
+  readonly stopTokens?: readonly number[]
+  /** Asked after each token of the message after prompt `row`: true ends it there. */
+  readonly stop?: (tokens: readonly number[], row: number) => boolean
   readonly random: Random
 }
 
 export interface SampledMessage {
-  /** The message's tokens, the end of message included if it was reached within maxTokens. */
+  /** The message's tokens, what ended it included if it was reached within maxTokens. */
   readonly tokens: readonly number[]
-  /** log π_θ of each token, untempered. */
+  /** log π_θ of each token: the model itself, untempered, nothing left out. Ratios and divergences are made of these. */
   readonly logProbs: readonly number[]
-  /** log of the probability each token was drawn with (tempered); equal to `logProbs` at temperature 1. */
+  /** log of the probability each token was drawn with (tempered, after top-k and top-p); equal to `logProbs` at temperature 1 without the two. */
   readonly samplingLogProbs: readonly number[]
 }
