@@ -44,14 +44,14 @@ export const readConfig = (file: string): unknown => {
 }
 
 /** Write to a temporary name beside `file`, sync, rename: a reader sees the old content or the new, never a part. @throws InputError when it cannot be written */
-export const writeAtomic = (file: string, content: string | Uint8Array): void => {
+export const writeAtomic = (file: string, content: string | Uint8Array | Iterable<Uint8Array>): void => {
   const temporary = `${file}.${process.pid}.tmp`
   try {
     mkdirSync(dirname(file), { recursive: true })
     const descriptor = openSync(temporary, 'w')
     try {
-      const bytes = typeof content === 'string' ? Buffer.from(content) : content
-      for (let at = 0; at < bytes.length; ) at += writeSync(descriptor, bytes, at)
+      const parts = typeof content === 'string' ? [Buffer.from(content)] : content instanceof Uint8Array ? [content] : content
+      for (const bytes of parts) for (let at = 0; at < bytes.length; ) at += writeSync(descriptor, bytes, at)
       fsyncSync(descriptor)
     } finally {
       closeSync(descriptor)
@@ -59,6 +59,7 @@ export const writeAtomic = (file: string, content: string | Uint8Array): void =>
     renameSync(temporary, file)
   } catch (error) {
     rmSync(temporary, { force: true })
+    if (!(error instanceof Error && 'syscall' in error)) throw error
     throw new InputError(`${file}: cannot be written: ${messageOf(error)}`)
   }
 }

@@ -7,7 +7,7 @@ import { fileSize, readBytes } from '../../util/binaryFile.js'
 import { InputError, messageOf } from '../../util/errors.js'
 import { writeAtomic } from '../../util/files.js'
 import { show } from '../../util/validate.js'
-import { bfloat16, float16 } from './numbers.js'
+import { bfloat16, float16, toBfloat16, toFloat16 } from './numbers.js'
 
 /** Largest header, in bytes, as in the reference implementation. */
 const MAX_HEADER = 100_000_000
@@ -111,24 +111,41 @@ export interface NamedArray {
   readonly data: Float32Array
 }
 
+/** How numbers are stored. */
+export type StoredType = 'F32' | 'F16' | 'BF16'
+
 /** Write float32 tensors, atomically. The data start at a multiple of 8 bytes. @throws InputError when the file cannot be written */
-export const writeSafetensors = (file: string, tensors: readonly NamedArray[], metadata: Readonly<Record<string, string>> = {}): void => {
+export const writeSafetensors = (file: string, tensors: readonly NamedArray[], metadata: Readonly<Record<string, string>> = {}): void =>
+  writeTensors(file, tensors.map((tensor) => ({ ...tensor, dtype: 'F32' as const, read: () => tensor.data })), metadata)
+
+/** A tensor to be stored: its values are asked for when it is their turn. */
+export interface PendingTensor {
+  readonly name: string
+  readonly shape: readonly number[]
+  readonly dtype: StoredType
+  readonly read: () => Float32Array
+}
+
+/** The same, one tensor in memory at a time. F16 and BF16 are rounded to the nearest. */
+export const writeTensors = (file: string, tensors: readonly PendingTensor[], metadata: Readonly<Record<string, string>> = {}): void => {
   let end = 0
-  const entries = tensors.map(({ name, shape, data }) => {
-    if (data.length !== shape.reduce((a, b) => a * b, 1)) throw new RangeError(`tensor ${name}: ${data.length} elements for shape [${shape}]`)
-    return [name, { dtype: 'F32', shape, data_offsets: [end, (end += data.byteLength)] }] as const
+  const entries = tensors.map(({ name, shape, dtype }) => {
+    const bytes = shape.reduce((a, b) => a * b, widths[dtype])
+    return [name, { dtype, shape, data_offsets: [end, (end += bytes)] }] as const
   })
   const json = JSON.stringify(Object.fromEntries([...(Object.keys(metadata).length ? [['__metadata__', metadata] as const] : []), ...entries]))
-  const header = Buffer.from(json)
-  const padded = Math.ceil(header.length / 8) * 8
-  const content = Buffer.allocUnsafe(8 + padded + end)
-  content.writeBigUInt64LE(BigInt(padded))
-  header.copy(content, 8)
-  content.fill(' ', 8 + header.length, 8 + padded)
-  let at = 8 + padded
-  for (const { data } of tensors) {
-    content.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength), at)
-    at += data.byteLength
+  const text = Buffer.from(json)
+  const header = Buffer.alloc(8 + Math.ceil(text.length / 8) * 8, ' ')
+  header.writeBigUInt64LE(BigInt(header.length - 8))
+  text.copy(header, 8)
+  const parts = function* (): Generator<Uint8Array> {
+    yield header
+    for (const { name, shape, dtype, read } of tensors) {
+      const values = read()
+      if (values.length !== shape.reduce((a, b) => a * b, 1)) throw new RangeError(`tensor ${name}: ${values.length} elements for shape [${shape}]`)
+      const stored = dtype === 'F32' ? values : dtype === 'F16' ? toFloat16(values) : toBfloat16(values)
+      yield new Uint8Array(stored.buffer, stored.byteOffset, stored.byteLength)
+    }
   }
-  writeAtomic(file, content)
+  writeAtomic(file, parts())
 }
