@@ -184,7 +184,8 @@ export const prefill = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2
 export const step = (
   config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, positions: readonly number[], cache: Cache, mask?: tf.Tensor4D,
 ): Read => {
-  const rotation = rotationAt(config, positions, true)
+  const alike = positions.every((position) => position === positions[0])
+  const rotation = alike ? rotationAt(config, positions.slice(0, 1)) : rotationAt(config, positions, true)
   const keys: tf.Tensor4D[] = []
   const values: tf.Tensor4D[] = []
   const x = trunk(config, weights, ids, () => tf.tensor1d(positions as number[], 'int32'), (heads, layer) => {

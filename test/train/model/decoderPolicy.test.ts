@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { initEngine, tf } from '../../../src/train/backend.js'
 import { tokenBatch } from '../../../src/train/model/batch.js'
-import { adapterPolicy, decoderPolicy } from '../../../src/train/model/decoderPolicy.js'
+import { adapterPolicy, decoderPolicy, frozenPolicy } from '../../../src/train/model/decoderPolicy.js'
 import { initialTheta, layoutSize, named, projections } from '../../../src/train/model/layout.js'
 import type { Policy, SampledMessage, SampleOptions } from '../../../src/train/policy.js'
 import { random } from '../../../src/util/random.js'
@@ -99,6 +99,29 @@ describe('sampling', () => {
     expect(ended.tokens).toEqual(first.tokens.slice(0, first.tokens.indexOf(first.tokens[1]) + 1))
     expect(await policy.sample(theta, [], options())).toEqual([])
     expect(await policy.sample(theta, [prompts[0]], options({ maxTokens: 0 }))).toEqual([{ tokens: [], logProbs: [], samplingLogProbs: [] }])
+  })
+
+  test('further stop tokens and a condition end a message, with what ended it in it', async () => {
+    const free = await policy.sample(theta, prompts, options({ temperature: 0, endToken: -1 }))
+    const third = free.map(({ tokens }) => tokens[2])
+    const cut = (tokens: readonly number[], ends: (token: number) => boolean): readonly number[] => tokens.slice(0, tokens.findIndex(ends) + 1 || undefined)
+    const stopped = await policy.sample(theta, prompts, options({ temperature: 0, endToken: -1, stopTokens: [third[0], third[1]] }))
+    expect(stopped.map(({ tokens }) => tokens)).toEqual(free.map(({ tokens }) => cut(tokens, (token) => token === third[0] || token === third[1])))
+    // Messages end one by one, so the batch shrinks on the way: nobody's tokens change.
+    const lengths = [1, 6, 2, 6, 3]
+    const shrinking = await policy.sample(theta, prompts, options({ temperature: 0, endToken: -1, stop: (tokens, row) => tokens.length === lengths[row] }))
+    shrinking.forEach(({ tokens, logProbs }, i) => {
+      expect(tokens).toEqual(free[i].tokens.slice(0, lengths[i]))
+      close(logProbs, free[i].logProbs.slice(0, lengths[i]), 5e-6)
+    })
+  })
+
+  test('a frozen policy is the model with nothing to train', async () => {
+    const base = named(theta, policy.layout)
+    const frozen = frozenPolicy(kinds['Qwen3-like'], base)
+    expect(frozen.layout).toEqual([])
+    expect(await frozen.sample(tf.tensor1d([]), prompts, options())).toEqual(await policy.sample(theta, prompts, options()))
+    tf.dispose(base)
   })
 
   test('leaves no tensors behind', async () => {
