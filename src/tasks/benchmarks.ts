@@ -9,6 +9,7 @@ const registry: Readonly<Record<string, () => Promise<Benchmark>>> = {
   math500: async () => (await import('./math/datasets.js')).math500,
   'dapo-math-17k': async () => (await import('./math/datasets.js')).dapoMath,
   deepscaler: async () => (await import('./math/datasets.js')).deepscaler,
+  autologi: async () => (await import('./autologi/autologi.js')).autologi,
   zebralogic: async () => (await import('./zebralogic/zebralogic.js')).zebralogic,
   'ar-bench-gn': async () => (await import('./ar-bench/guessingNumbers.js')).guessingNumbers,
   'ar-bench-dc': async () => (await import('./ar-bench/detectiveCases.js')).detectiveCases,

@@ -247,8 +247,8 @@ const types = (meter: Meter): [string, PyType][] => {
   })
   return [
     ['object', new PyType('object', () => new PyModule('object', new Map()), () => true)],
-    ['int', new PyType('int', (args, keywords) => toInt(args[0] ?? 0n, args[1] ?? keywords.get('base') ?? null), isInteger)],
-    ['float', new PyType('float', (args) => toFloatValue(args[0] ?? 0), (value) => typeof value === 'number')],
+    ['int', new PyType('int', (args, keywords) => toInt(args.length ? args[0] : 0n, args[1] ?? keywords.get('base') ?? null), isInteger)],
+    ['float', new PyType('float', (args) => toFloatValue(args.length ? args[0] : 0), (value) => typeof value === 'number')],
     ['bool', new PyType('bool', (args) => truth(args[0] ?? false), (value) => typeof value === 'boolean')],
     ['str', new PyType('str', (args) => (args.length ? text(args[0], meter) : ''), (value) => typeof value === 'string')],
     ['list', new PyType('list', (args) => new PyList(args.length ? listOf(args[0], meter) : []), (value) => value instanceof PyList && !value.deque)],

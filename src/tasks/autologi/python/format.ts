@@ -1,6 +1,6 @@
 import type { Meter } from './meter.js'
 import {
-  floatRepr, hasSurrogates, isInteger, isNumber, plainNumber, PyDict, PyTuple, raise, repr, text, toBigInt, typeName, type Value,
+  floatRepr, hasSurrogates, isInteger, isNumber, plainNumber, PyDict, PyList, PyRange, PyTuple, raise, repr, text, toBigInt, typeName, type Value,
 } from './values.js'
 
 /** `format(value, spec)`, `'…'.format(…)`, `'…' % …`, and rounding to decimals. */
@@ -64,6 +64,7 @@ const SPECIFICATION = /^(?:(.)?([<>=^]))?([-+ ])?(#)?(0)?(\d{1,9})?([,_])?(?:\.(
 /** `format(value, spec)`. */
 export const format = (value: Value, spec: string, meter: Meter): string => {
   if (spec === '') return text(value, meter)
+  if (!isNumber(value) && typeof value !== 'string') return raise('TypeError', `unsupported format string passed to ${typeName(value)}.__format__`)
   const match = SPECIFICATION.exec(spec)
   if (!match) return raise('ValueError', 'Invalid format specifier')
   const [, fillText, alignText, sign = '', alternate = '', zero = '', widthText = '0', group = '', precisionText, type = ''] = match
@@ -71,11 +72,8 @@ export const format = (value: Value, spec: string, meter: Meter): string => {
   const width = Number(widthText)
   meter.allocate(width + (precision ?? 0))
   if ((precision ?? 0) > MAX_PRECISION) return raise('ValueError', 'precision too big')
-  const numeric = isNumber(value) && type !== 's'
-  if (!numeric && (typeof value !== 'string' || sign || group || (type !== '' && type !== 's'))) {
-    if (typeof value === 'string') return raise('ValueError', `Unknown format code '${type}' for object of type 'str'`)
-    return raise('TypeError', `unsupported format string passed to ${typeName(value)}.__format__`)
-  }
+  const numeric = isNumber(value)
+  if (!numeric && (sign || group || (type !== '' && type !== 's'))) return raise('ValueError', `Unknown format code '${type}' for object of type 'str'`)
   const fill = fillText ?? (zero ? '0' : ' ')
   const align = alignText ?? (zero && numeric ? '=' : numeric ? '>' : '<')
   if (!numeric) {
@@ -91,7 +89,6 @@ export const format = (value: Value, spec: string, meter: Meter): string => {
 
 /** Sign, prefix and digits of a number in a format type. */
 const numberDigits = (value: boolean | bigint | number, type: string, precision: number | undefined, alternate: boolean, meter: Meter): [boolean, string, string] => {
-  if (typeof value === 'boolean' && type === '') return [false, '', text(value, meter)]
   const x = plainNumber(value)
   if (typeof x === 'bigint' && (type === '' || 'dxXobcn'.includes(type))) {
     if (precision !== undefined) return raise('ValueError', 'Precision not allowed in integer format specifier')
@@ -175,7 +172,8 @@ export const percentFormat = (template: string, values: Value, meter: Meter): st
       `${flags.includes('0') && !flags.includes('-') ? '0' : ''}${width || ''}${precision === undefined || 'diu'.includes(type) ? '' : `.${precision}`}${'iu'.includes(type) ? 'd' : type}`
     return format(number, spec, meter)
   })
-  if (used < queue.length && !(values instanceof PyDict)) return raise('TypeError', 'not all arguments converted during string formatting')
+  // only what cannot be subscripted counts as an argument left over
+  if (used < queue.length && !(values instanceof PyDict || values instanceof PyList || values instanceof PyRange)) return raise('TypeError', 'not all arguments converted during string formatting')
   meter.allocate(result.length)
   return result
 }

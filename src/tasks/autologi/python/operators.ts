@@ -103,6 +103,7 @@ const isSequence = (value: Value): value is string | PyList | PyTuple => typeof 
 
 const repeat = (value: string | PyList | PyTuple, times: bigint, meter: Meter): Value => {
   const length = typeof value === 'string' ? value.length : value.items.length
+  if (times >= 2n ** 63n) return raise('OverflowError', 'cannot fit \'int\' into an index-sized integer')
   const count = times < 0n || length === 0 ? 0 : Number(times)
   meter.allocate(length * count)
   if (typeof value === 'string') return value.repeat(count)

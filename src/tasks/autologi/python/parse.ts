@@ -2,7 +2,7 @@ import { ELLIPSIS, type Argument, type BinaryOperator, type Clause, type Compari
 import { PythonSyntaxError, tokenise, type Token } from './tokens.js'
 
 /** Statements inside statements, and expressions inside expressions; the latter also bounds the stack of the evaluator. */
-const MAX_DEPTH = 200
+const MAX_DEPTH = 450
 
 const KEYWORDS = new Set(
   ('False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or ' +
@@ -531,7 +531,7 @@ const formattedParts = (text: string, line: number, level: number): FormattedPar
   const fail = (what: string): never => {
     throw new PythonSyntaxError(`line ${line}: f-string: ${what}`)
   }
-  if (level > 1) fail('nested too deeply')
+  if (level > 1 && text) fail('nested too deeply')
   const parts: FormattedPart[] = []
   let literal = ''
   for (let i = 0; i < text.length; ) {

@@ -74,7 +74,9 @@ export const literal = (source: string, limits: Limits = { steps: 10_000_000, mi
       }
       case 'call': return at.callee.node === 'name' && at.callee.name === 'set' && at.args.length === 0 ? setOf([], meter) : notLiteral()
       case 'unary': {
-        const operand = at.operator === '-' || at.operator === '+' ? value(at.operand) : notLiteral()
+        // one sign, before a number
+        if ((at.operator !== '-' && at.operator !== '+') || at.operand.node !== 'constant') return notLiteral()
+        const operand = at.operand.value
         if (typeof operand !== 'bigint' && typeof operand !== 'number') return notLiteral()
         return at.operator === '-' ? -operand : operand
       }

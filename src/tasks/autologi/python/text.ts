@@ -53,17 +53,17 @@ const split = (fromRight: boolean): Method => (self, args, keywords, meter) => {
   if (separator === null) {
     const words = self.match(/\S+/g) ?? []
     if (limit < 0 || words.length <= limit) return new PyList(words)
-    const pattern = fromRight ? /\s*(\S+)\s*$/ : /^\s*(\S+)\s*/
+    // what is left over keeps its inner blanks, and those at its other end
+    const pattern = fromRight ? /(\S+)\s*$/ : /^\s*(\S+)\s*/
     const cut: string[] = []
-    let rest = self.trim()
+    let rest = fromRight ? self : self.trimStart()
     for (let i = 0; i < limit; i++) {
       meter.tick(1 + (rest.length >> 6))
       const match = pattern.exec(rest)!
       cut.push(match[1])
-      rest = fromRight ? rest.slice(0, match.index) : rest.slice(match[0].length)
+      rest = fromRight ? rest.slice(0, match.index).trimEnd() : rest.slice(match[0].length)
     }
-    if (fromRight) return new PyList(rest ? [rest.trimEnd(), ...cut.reverse()] : cut.reverse())
-    return new PyList(rest ? [...cut, rest] : cut)
+    return new PyList(fromRight ? [rest.trimEnd(), ...cut.reverse()] : [...cut, rest])
   }
   const by = string(separator, 'the separator')
   if (by === '') return raise('ValueError', 'empty separator')
@@ -78,13 +78,13 @@ const matches = (test: (text: string, end: string) => boolean): Method => (self,
   return ends.some((end) => test(text, string(end, 'the argument')))
 }
 
-const pads = (place: (missing: number) => number): Method => (self, args, _, meter) => {
+const pads = (place: (missing: number, width: number) => number): Method => (self, args, _, meter) => {
   const width = integer(args[0], 0)
   const fill = args[1] === undefined ? ' ' : string(args[1], 'the fill character')
   if (points(fill).length !== 1) return raise('TypeError', 'The fill character must be exactly one character long')
   const missing = Math.max(0, width - points(self).length)
   meter.allocate(missing)
-  const left = place(missing)
+  const left = place(missing, width)
   return fill.repeat(left) + self + fill.repeat(missing - left)
 }
 
@@ -194,7 +194,8 @@ export const stringMethods: Readonly<Record<string, Method>> = {
     const at = self.lastIndexOf(separator)
     return new PyTuple(at < 0 ? ['', '', self] : [self.slice(0, at), separator, self.slice(at + separator.length)])
   },
-  center: pads((missing) => Math.floor(missing / 2)),
+  // as CPython splits an odd rest
+  center: pads((missing, width) => Math.floor(missing / 2) + (missing & width & 1)),
   ljust: pads(() => 0),
   rjust: pads((missing) => missing),
   zfill: (self, args, _, meter) => {
