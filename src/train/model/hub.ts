@@ -70,6 +70,9 @@ export const hubTensors = (config: DecoderConfig): Correspondence[] => {
   ]
 }
 
+/** The name of a target in adapter_config.json. */
+export const peftName = (projection: Projection): string => modules[projection].split('.')[1]
+
 /** Every tensor of a peft adapter on that decoder. */
 export const hubAdapterTensors = (config: DecoderConfig, lora: LoraConfig): Correspondence[] =>
   Array.from({ length: config.layers }, (_, l) =>
@@ -154,7 +157,7 @@ const adapterSchema = z.looseObject({
   peft_type: z.literal('LORA'),
   r: z.int().min(1).max(65536),
   lora_alpha: z.number().positive(),
-  target_modules: z.array(z.enum(projections.map((p) => modules[p].split('.')[1]))).min(1),
+  target_modules: z.array(z.enum(projections.map(peftName))).min(1),
   bias: z.literal('none').default('none'),
   use_dora: z.literal(false).default(false),
   use_rslora: z.boolean().default(false),
@@ -185,7 +188,7 @@ export const readHubAdapterConfig = (folder: string): LoraConfig => {
   for (const field of ['rank_pattern', 'alpha_pattern'] as const) {
     if (Object.keys(hub[field]).length) throw new InputError(`${file}: ${field}: holds ${show(hub[field])}; one rank and alpha for all targets are supported ({})`)
   }
-  const targets = projections.filter((p) => hub.target_modules.includes(modules[p].split('.')[1]))
+  const targets = projections.filter((p) => hub.target_modules.includes(peftName(p)))
   // peft scales by α/r, and with rslora by α/√r.
   return { rank: hub.r, alpha: hub.use_rslora ? hub.lora_alpha * Math.sqrt(hub.r) : hub.lora_alpha, targets }
 }

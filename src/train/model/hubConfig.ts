@@ -177,3 +177,59 @@ export const readStopTokens = (folder: string): number[] => {
   }
   return []
 }
+
+/** What else a written configuration says. */
+export interface HubExtras {
+  readonly dtype: 'float32' | 'float16' | 'bfloat16'
+  readonly bos?: number
+  readonly stopTokens: readonly number[]
+}
+
+/**
+ * The config.json of a decoder, in the older generation of keys, which all versions read. The inverse of `hubConfig`.
+ *
+ * @throws InputError when no family of the hub has this architecture
+ */
+export const hubConfigOf = (config: DecoderConfig, { dtype, bos, stopTokens }: HubExtras): Record<string, unknown> => {
+  const { qkNorm, qkvBias, outBias, mlpBias } = config
+  const family = qkNorm ? 'qwen3' : qkvBias && !outBias ? 'qwen2' : 'llama'
+  const fits = config.norm === 'rms' && config.positions === 'rotary' && config.mlp === 'swiglu' && (family === 'qwen2' || qkvBias === outBias) && (family === 'llama' || !mlpBias)
+  if (!fits) throw new InputError(`model: no family of the Hugging Face layout (${Object.keys(architectures).join(', ')}) has this combination of norms, positions, MLP and biases`)
+  return {
+    architectures: [architectures[family]],
+    model_type: family,
+    vocab_size: config.vocabulary,
+    hidden_size: config.hidden,
+    intermediate_size: config.intermediate,
+    num_hidden_layers: config.layers,
+    num_attention_heads: config.heads,
+    num_key_value_heads: config.kvHeads,
+    head_dim: config.headDim,
+    hidden_act: 'silu',
+    max_position_embeddings: config.maxPositions,
+    rms_norm_eps: config.normEpsilon,
+    rope_theta: config.ropeTheta,
+    rope_scaling: scalingOf(config),
+    attention_dropout: 0,
+    ...(family === 'qwen2' ? {} : { attention_bias: qkvBias }),
+    ...(family === 'llama' ? { mlp_bias: mlpBias } : { use_sliding_window: false }),
+    tie_word_embeddings: config.tied,
+    torch_dtype: dtype,
+    bos_token_id: bos ?? null,
+    eos_token_id: stopTokens.length > 1 ? stopTokens : stopTokens[0] ?? null,
+    use_cache: true,
+  }
+}
+
+/** Scalings that GGUF files hold as bare factors: those of the published Llama 3 models. */
+const published: readonly Scaling[] = [8, 32].map((factor) => (
+  { rope_type: 'llama3', factor, low_freq_factor: 1, high_freq_factor: 4, original_max_position_embeddings: 8192 }))
+
+/** The scaling that gives a decoder's factors. @throws InputError when it is none of the known ones */
+const scalingOf = ({ ropeFactors: factors, ropeTheta, headDim }: DecoderConfig): Scaling | null => {
+  if (!factors) return null
+  const known = [{ rope_type: 'linear', factor: factors[0] } as const, ...published]
+  const found = known.find((scaling) => ropeFactors(scaling, ropeTheta, headDim)!.every((x, i) => Math.abs(x / factors[i] - 1) < 1e-6))
+  if (!found) throw new InputError('model: its rotary factors are those of no scaling that a config.json can name here (linear, or that of Llama 3)')
+  return found
+}
