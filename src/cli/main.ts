@@ -5,10 +5,17 @@ import { addCheck } from './check.js'
 import { addVerify } from './verify.js'
 import { addDemo } from './demo.js'
 import { addDoctor } from './doctor.js'
+import { addFigures } from './figures.js'
 import { addKernel } from './kernel.js'
+import { addRuns } from './runs.js'
+import { addGenerate } from './generate.js'
+import { addLogits } from './logits.js'
+import { addMerge } from './merge.js'
+import { addPull } from './pull.js'
 import { addScaling } from './scaling.js'
 import { addScore } from './score.js'
 import { addTrain } from './train.js'
+import { addTables } from './tables.js'
 import { addWorstCase } from './worstCase.js'
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
@@ -24,10 +31,17 @@ addCheck(program)
 addVerify(program)
 addDemo(program)
 addDoctor(program)
+addFigures(program)
 addKernel(program)
+addRuns(program)
+addGenerate(program)
+addLogits(program)
+addMerge(program)
+addPull(program)
 addScaling(program)
 addScore(program)
 addTrain(program)
+addTables(program)
 addWorstCase(program)
 
 /** Exit codes: 0 done, 1 a check failed, 2 the input was wrong. */
