@@ -28,7 +28,7 @@ export const addTrain = (program: Command): void => {
     .option('--seed <number>', 'everything random follows from it', whole)
     .option('--stages <number>', 'stages; in each, every agent is updated once', whole)
     .option('--engine <name>', 'tensorflow, webgpu, wasm or cpu (default: $TEAMTR_ENGINE, else the fastest that is set up)')
-    .option('--json', 'print the summary as JSON')
+    .option('--json', 'print the summary as one line of JSON')
     .addHelpText('after', `
 The folder holds config.json (complete: it can be trained again), log.jsonl (one line per update), evaluations.jsonl (held-out
 problems) and the latest two checkpoints. Stopped by Ctrl-C or killed, the run continues with --resume and the same numbers as if it
@@ -53,7 +53,8 @@ const train = async (file: string | undefined, options: Options): Promise<void> 
   const { parseConfig } = await import('../train/config.js')
   const where = file ?? 'train'
   const config = parseConfig(withOptions(await given(file, options), options), where)
-  const folder = options.out ?? join('runs', `${file ? basename(file).replace(/\.[^.]*$/, '') : config.task.name}-${config.method.name}-${config.seed}`)
+  const name = file ? basename(file).replace(/\.[^.]*$/, '') : config.task.name
+  const folder = options.out ?? join('runs', `${name}-${config.method.name}-${config.seed}`)
 
   const { initEngine } = await import('../train/backend.js')
   const { runTraining } = await import('../train/run.js')
@@ -62,8 +63,9 @@ const train = async (file: string | undefined, options: Options): Promise<void> 
   const engine = await initEngine(options.engine)
   const started = performance.now()
   const { signal, whileTraining, done } = stopOnInterrupt()
-  const show = phases(() => say(
-    `${config.method.name}: ${config.team.agents} agents, ${config.task.name}, ${config.stages} stages, seed ${config.seed}, engine ${engine.name}, in ${folder}`))
+  const { method, team, task, stages, seed } = config
+  const show = phases(() =>
+    say(`${method.name}: ${team.agents} agents, ${task.name}, ${stages} stages, seed ${seed}, engine ${engine.name}, in ${folder}`))
   const run = await runTraining(config, {
     folder,
     resume: options.resume,
@@ -82,7 +84,8 @@ const train = async (file: string | undefined, options: Options): Promise<void> 
   disposeTeam(run.team)
 
   const summary = summarise(run)
-  process.stdout.write(`${options.json ? JSON.stringify({ folder, engine: engine.name, finished: run.finished, ...summary }, null, 1) : readable(summary)}\n`)
+  const json = (): string => JSON.stringify({ folder, engine: engine.name, finished: run.finished, ...summary })
+  process.stdout.write(`${options.json ? json() : readable(summary)}\n`)
   say(`${duration((performance.now() - started) / 1000)}; ${folder} holds log.jsonl, evaluations.jsonl, config.json and checkpoints/`)
   if (!run.finished) {
     say(`stopped after ${summary.updates} of ${summary.planned} updates; continue with: teamtr train --resume --out ${folder}`)
@@ -103,10 +106,11 @@ const given = async (file: string | undefined, { resume, out }: Options): Promis
 /** Options stand above the file. */
 const withOptions = (config: unknown, { method, seed, stages }: Options): unknown => {
   if (typeof config !== 'object' || config === null || Array.isArray(config)) return config
-  return { ...config, ...(method !== undefined && { method }), ...(seed !== undefined && { seed }), ...(stages !== undefined && { stages }) }
+  const above = Object.entries({ method, seed, stages }).filter(([, value]) => value !== undefined)
+  return { ...config, ...Object.fromEntries(above) }
 }
 
-/** The first Ctrl-C stops between two updates, so that the run's folder is up to date; the second, or one before there is anything to keep, at once. */
+/** The first Ctrl-C stops between two updates; the second, or one before there is anything to keep, at once. */
 const stopOnInterrupt = (): { signal: AbortSignal; whileTraining(is: boolean): void; done(): void } => {
   const controller = new AbortController()
   let training = false
@@ -148,6 +152,6 @@ const readable = (s: RunSummary): string => [
   '',
   textTable(['updates', 'accepted', 'scaled back', 'refused', 'skipped', 'largest KL / δ', 'rollouts', 'tokens', 'seconds'], [[
     String(s.updates), ...(['accepted', 'scaled', 'refused', 'skipped'] as const).map((outcome) => String(s.outcomes[outcome])),
-    s.largestKl.toFixed(4), s.rollouts.toLocaleString('en'), s.tokens.toLocaleString('en'), (s.seconds.update + s.seconds.rollouts).toFixed(1),
+    s.largestKl.toFixed(4), ...[s.rollouts, s.tokens].map((count) => count.toLocaleString('en')), (s.seconds.update + s.seconds.rollouts).toFixed(1),
   ]]),
 ].join('\n')

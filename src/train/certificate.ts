@@ -45,7 +45,9 @@ export interface CertificateOptions {
  *
  * @param steps in the order of the stage, at least one
  */
-export const certify = (steps: readonly CertificateStep[], { gamma, aMax, occupancy }: CertificateOptions): { update: Certificate; stage: Certificate } => {
+export const certify = (
+  steps: readonly CertificateStep[], { gamma, aMax, occupancy }: CertificateOptions,
+): { update: Certificate; stage: Certificate } => {
   const stale = occupancy === 'stale'
   const paper = stale
     ? staleStageBoundUnderStaleError({ gamma, aMax, steps: steps.map(({ zeta, ...step }) => ({ ...step, zetaStale: zeta })) })

@@ -24,15 +24,11 @@ const index = z.int().min(0)
 const numbers = z.array(z.number())
 const ids = z.array(index)
 
+const messageSchema = z.strictObject({ agent: index, turn: index, prompt: ids, tokens: ids, logProbs: numbers, samplingLogProbs: numbers })
 const rolloutsSchema = z.strictObject({
   problems: z.array(z.string()),
   group: z.int().min(1),
-  episodes: z.array(z.strictObject({
-    problem: index,
-    messages: z.array(z.strictObject({ agent: index, turn: index, prompt: ids, tokens: ids, logProbs: numbers, samplingLogProbs: numbers })),
-    reward: z.number(),
-    return: z.number(),
-  })),
+  episodes: z.array(z.strictObject({ problem: index, messages: z.array(messageSchema), reward: z.number(), return: z.number() })),
 })
 
 const stateSchema = z.strictObject({
@@ -106,7 +102,9 @@ export const readCheckpoint = (folder: string, config: Config): { team: Team; sa
   try {
     const file = join(at, 'state.json')
     const { agents, ...saved } = validate(stateSchema, readJson(file), file)
-    if (agents.length !== config.team.agents) throw new InputError(`${file}: agents: holds ${agents.length}; the run has ${config.team.agents}`)
+    if (agents.length !== config.team.agents) {
+      throw new InputError(`${file}: agents: holds ${agents.length}; the run has ${config.team.agents}`)
+    }
     const { policy, tokenizer } = decoderOf(config)
     const read = agents.map(({ beta, adamSteps }, i) => {
       const { theta, first, second } = readVectors(join(at, agentFile(i)), policy.layout, ['theta', 'first', 'second']).vectors

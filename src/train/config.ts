@@ -61,13 +61,18 @@ export const configSchema = z.strictObject({
     learningRate: z.number().positive().default(3e-3),
   }),
   method: methodSchema.prefault('teamtr'),
-  /** γ of the team's MDP, one step a message. It weighs returns and occupancies. Default 1 − 1/(turns of an episode): a horizon 1/(1−γ) of one episode. */
+  /**
+   * γ of the team's MDP, one step a message: it weighs returns and occupancies, in advantages and certificates alike. Default
+   * 1 − 1/turns, so that the horizon 1/(1−γ) is one episode.
+   */
   gamma: z.number().gt(0).lt(1).optional(),
   /** In a stage every agent is updated once. */
   stages: z.int().min(0).max(1e6).default(40),
   /** In which order: agents 0 … n−1, reversed, a permutation drawn for each stage, or a given one. */
   order: z
-    .union([z.enum(['fixed', 'reversed', 'random']), z.array(z.int())], { error: 'expected fixed, reversed, random, or a permutation of the agents' })
+    .union([z.enum(['fixed', 'reversed', 'random']), z.array(z.int())], {
+      error: 'expected fixed, reversed, random, or a permutation of the agents',
+    })
     .default('fixed'),
   rollout: section({
     /** P, problems a stage. */
@@ -152,7 +157,9 @@ const complete = (config: Parsed, where: string) => {
     wrong('order', config.order, `expected a permutation of the agents 0 to ${agents - 1}`)
   }
   const { delta, beta } = config.trustRegion
-  if (Array.isArray(delta) && delta.length !== agents) wrong('trustRegion.delta', delta, `expected ${agents} values, one for each agent, or a single one`)
+  if (Array.isArray(delta) && delta.length !== agents) {
+    wrong('trustRegion.delta', delta, `expected ${agents} values, one for each agent, or a single one`)
+  }
   if (beta.min > beta.max) wrong('trustRegion.beta.min', beta.min, `expected at most max, ${beta.max}`)
   const { kvHeads = config.model.heads, ...model } = config.model
   if (model.heads % kvHeads !== 0) wrong('model.kvHeads', kvHeads, `expected a divisor of heads, ${model.heads}`)

@@ -4,7 +4,7 @@ import { relay, relayAlphabet, relayConfig, relayProblems } from '../tasks/relay
 import type { EpisodeState, Problem, Task } from '../tasks/task.js'
 import type { Random } from '../util/random.js'
 
-/** What a team is trained in: the game, where its problems come from, and what a character tokenizer must know. Plain data and functions. */
+/** What a team is trained in: the game, where its problems come from, and what a character tokenizer must know. */
 export interface Environment {
   readonly task: Task
   /** `count` problems, drawn with replacement from one side of a fixed split. @throws InputError when that side is empty */

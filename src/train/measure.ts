@@ -1,6 +1,6 @@
 /** What an update did, in numbers: estimates on the rollouts it was made from, in float64. */
 import { activeMassOfRollouts, discountedMean, lowVarianceMessageKl, plainMean, plainMessageKl } from '../theory/messages.js'
-import { mean, studentInterval } from '../theory/intervals.js'
+import { studentInterval } from '../theory/intervals.js'
 import type { Advantages } from './advantage.js'
 import type { AgentMessages } from './messages.js'
 import type { Estimator } from './objective.js'
@@ -90,7 +90,8 @@ export interface SurrogateOptions {
 }
 
 export const surrogate = (
-  rollouts: Rollouts, messages: AgentMessages, { logBehaviour, logUpdated }: TokenValues, advantages: Advantages, { gamma, clip, ratio }: SurrogateOptions,
+  rollouts: Rollouts, messages: AgentMessages, { logBehaviour, logUpdated }: TokenValues, advantages: Advantages,
+  { gamma, clip, ratio }: SurrogateOptions,
 ): Surrogate => {
   const { used, unclipped, centred } = advantages
   const ratios = messages.spans.map(([from, to]) => {
@@ -115,9 +116,10 @@ export const surrogate = (
     perProblem[rollouts.episodes[episode].problem] += ((w - 1) * centred[episode]) / rollouts.group
   }
   const part = (x: number): number => (1 - gamma) * Math.abs(x)
-  const zeta = { clip: part(sums.clip), ratio: part(sums.ratio), normalisation: part(sums.normalisation) }
-  const { low, high } = studentInterval(perProblem)
-  return { value: sums.value, unbiased: mean(perProblem), low, high, scale, zeta: { ...zeta, total: zeta.clip + zeta.ratio + zeta.normalisation } }
+  const parts = { clip: part(sums.clip), ratio: part(sums.ratio), normalisation: part(sums.normalisation) }
+  const zeta = { ...parts, total: parts.clip + parts.ratio + parts.normalisation }
+  const { estimate, low, high } = studentInterval(perProblem)
+  return { value: sums.value, unbiased: estimate, low, high, scale, zeta }
 }
 
 const dot = (a: Float64Array, b: Float64Array): number => a.reduce((sum, x, i) => sum + x * b[i], 0)

@@ -31,7 +31,10 @@ export const acting = (policy: Policy, theta: tf.Tensor1D, batch: TokenBatch, te
   return { logProbs: markedLogProbs(distributions, batch.picks), distributions }
 }
 
-/** How a token's divergence is estimated. `exact` is the expectation of both others over the token: KL(π_cur(·|x_<u)‖π_θ(·|x_<u)), Lemma 3.2. */
+/**
+ * How a token's divergence is estimated. `exact` is KL(π_cur(·|x_<u)‖π_θ(·|x_<u)), which is the expectation of both others over the token
+ * (Lemma 3.2), so it has their mean and less noise.
+ */
 export type Estimator = 'exact' | 'lowVariance' | 'plain'
 
 /** Divergence of each marked token, [M], differentiable in what made `updated`. */
@@ -71,7 +74,8 @@ export const objective = (
   const perToken = (x: tf.Tensor1D): tf.Tensor1D => tf.gather(x, batch.messageOf)
   const logRatio: tf.Tensor1D = tf.sub(updated.logProbs, behaviour.logProbs)
   const byMessage = ratio === 'message'
-  const w = tf.exp(tf.clipByValue(byMessage ? sumByMessage(logRatio, batch.messageOf, weights.positive.size) : logRatio, -LOG_LIMIT, LOG_LIMIT))
+  const logW = byMessage ? sumByMessage(logRatio, batch.messageOf, weights.positive.size) : logRatio
+  const w = tf.exp(tf.clipByValue(logW, -LOG_LIMIT, LOG_LIMIT))
   const [positive, negative] = byMessage ? [weights.positive, weights.negative] : [perToken(weights.positive), perToken(weights.negative)]
   const surrogate = tf.sum(tf.sub(tf.mul(positive, tf.minimum(w, 1 + clip)), tf.mul(negative, tf.maximum(w, 1 - clip))))
   if (beta === 0) return surrogate as tf.Scalar

@@ -60,7 +60,7 @@ const continueRun = async (config: Config, checkpoint: ReturnType<typeof readChe
   const { stages, team: { agents }, checkpoint: { every } } = config
   const total = stages * agents
   if (checkpoint && checkpoint.saved.engine !== engine) {
-    onNotice?.(`the run was begun on ${checkpoint.saved.engine} and goes on on ${engine}: its numbers will differ a little from those of an unbroken run`)
+    onNotice?.(`the run was begun on ${checkpoint.saved.engine} and goes on on ${engine}: not quite the numbers of an unbroken run`)
   }
   cutTo(log, checkpoint?.saved.logBytes ?? 0)
   cutTo(evaluations, checkpoint?.saved.evaluationBytes ?? 0)

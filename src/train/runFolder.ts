@@ -9,7 +9,9 @@
  *
  * Killed at any moment it can be continued: lines after the latest checkpoint are cut off, and come again with the same numbers.
  */
-import { appendFileSync, closeSync, existsSync, fsyncSync, ftruncateSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs'
+import {
+  appendFileSync, closeSync, existsSync, fsyncSync, ftruncateSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, statSync, writeSync,
+} from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { z } from 'zod'
@@ -40,8 +42,13 @@ export const createRun = (folder: string, config: Config): (() => void) => {
   } catch (error) {
     throw new InputError(`${folder}: cannot be made: ${messageOf(error)}`)
   }
-  if (existsSync(fileIn.config(folder))) throw new InputError(`${folder}: holds a run already; add --resume to continue it, or choose another --out`)
-  if (readdirSync(folder).some((name) => name !== 'lock' && !name.endsWith('.tmp'))) throw new InputError(`${folder}: is not empty and holds no run; choose another --out`)
+  if (existsSync(fileIn.config(folder))) {
+    throw new InputError(`${folder}: holds a run already; add --resume to continue it, or choose another --out`)
+  }
+  // A process killed before it wrote config.json leaves these.
+  if (readdirSync(folder).some((name) => name !== 'lock' && !name.endsWith('.tmp'))) {
+    throw new InputError(`${folder}: is not empty and holds no run; choose another --out`)
+  }
   const unlock = lock(folder)
   writeAtomic(fileIn.config(folder), `${JSON.stringify(config, null, 2)}\n`)
   return unlock
@@ -85,7 +92,8 @@ const firstDifference = (a: unknown, b: unknown, path = ''): { path: string; a: 
 const holderSchema = z.object({ pid: z.int().min(1), host: z.string(), started: z.string() })
 
 /**
- * Take a folder for this process. A lock left by a process that is gone is taken over; one from another machine cannot be judged, and stands.
+ * Take a folder for this process. A lock left by a process that is gone is taken over; one from another machine cannot be judged, and
+ * stands.
  *
  * @returns gives it back
  * @throws InputError naming the process that holds it
@@ -178,10 +186,14 @@ export interface RecordedRun {
 }
 
 /** Enough to know a line of log.jsonl from something else; the rest of it is read as it was written. */
-const updateSchema = z.looseObject({ update: z.int(), stage: z.int(), agent: z.int(), outcome: z.string(), kl: z.number().nullable(), delta: z.number() })
+const updateSchema = z.looseObject({ update: z.int(), stage: z.int(), agent: z.int(), outcome: z.string(), kl: z.number(), delta: z.number() })
 const evaluationSchema = z.looseObject({ update: z.int(), stage: z.int(), rewards: z.array(z.number()) })
 
-/** Read a run back. A last line that was cut off (the process was killed in it) is left out. @throws InputError when a file is missing or damaged */
+/**
+ * Read a run back. A last line that was cut off (the process was killed in it) is left out.
+ *
+ * @throws InputError when a file is missing or damaged
+ */
 export const readRun = (folder: string): RecordedRun => ({
   config: parseConfig(readJson(fileIn.config(folder)), fileIn.config(folder)),
   updates: readRecords(fileIn.log(folder), updateSchema) as unknown as UpdateRecord[],

@@ -137,7 +137,8 @@ export const stage = async (state: StageState, { config, team, sample, onUpdate,
     const sampled = performance.now()
 
     const { surrogate: { zeta, ...surrogate }, step, divergence } = result
-    const steps = [...state.steps, { surrogate: surrogate.value, zeta: zeta.total, radius: (divergence.exact ?? divergence.lowVariance).occupancy, rho }]
+    const radius = (divergence.exact ?? divergence.lowVariance).occupancy
+    const steps = [...state.steps, { surrogate: surrogate.value, zeta: zeta.total, radius, rho }]
     const certificates = certify(steps, { gamma, aMax, occupancy })
     const isMeasured = fresh && (occupancy === 'intermediate' || n === 1)
     const next = isLast ? stageStart(config, stage + 1, fresh!) : { ...state, position: position + 1, rollouts: fresh ?? rollouts, steps }

@@ -43,4 +43,5 @@ export const cloneTeam = ({ agents, router }: Team): Team => ({
 })
 
 /** Frees what the team owns. */
-export const disposeTeam = ({ agents }: Team): void => tf.dispose(agents.map(({ theta, optimiser }) => [theta, optimiser.first, optimiser.second]))
+export const disposeTeam = ({ agents }: Team): void =>
+  tf.dispose(agents.map(({ theta, optimiser }) => [theta, optimiser.first, optimiser.second]))

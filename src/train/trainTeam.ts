@@ -31,7 +31,9 @@ export interface TrainOptions {
  *
  * @returns where it ended: all stages done, or where the signal stopped it
  */
-export const trainTeam = async (config: Config, team: Team, { from, onUpdate, onEvaluation, onState, signal }: TrainOptions = {}): Promise<StageState> => {
+export const trainTeam = async (
+  config: Config, team: Team, { from, onUpdate, onEvaluation, onState, signal }: TrainOptions = {},
+): Promise<StageState> => {
   const { task, problems } = environment(config.task, config.team.agents)
   const { gamma, seed, stages, evaluation: { every }, rollout: { prompts, group, temperature, maxTokens } } = config
 

@@ -52,9 +52,11 @@ export const updateAgent = async (
 
   const proposed = climb(agent, batch, behaviour, weights, config)
   const direction: tf.Tensor1D = tf.sub(proposed.theta, agent.theta)
-  const pointOn = (scale: number): tf.Tensor1D => (scale === 1 ? tf.clone(proposed.theta) : tf.tidy(() => tf.add(agent.theta, tf.mul(direction, scale))))
+  const pointOn = (scale: number): tf.Tensor1D =>
+    scale === 1 ? tf.clone(proposed.theta) : tf.tidy(() => tf.add(agent.theta, tf.mul(direction, scale)))
 
-  const measured = new Map<number, TokenValues>([[0, { logBehaviour, logUpdated: logBehaviour, exact: whole ? new Float32Array(logBehaviour.length) : null }]])
+  const unmoved: TokenValues = { logBehaviour, logUpdated: logBehaviour, exact: whole ? new Float32Array(logBehaviour.length) : null }
+  const measured = new Map([[0, unmoved]])
   const measure = async (scale: number): Promise<number> => {
     const { logProbs, exact } = tf.tidy(() => {
       const updated = acting(agent.policy, pointOn(scale), batch.tokens, temperature, whole)
@@ -88,7 +90,8 @@ export const updateAgent = async (
 
 /** `objective.steps` steps of Adam. */
 const climb = (
-  agent: Agent, batch: MessageBatch, behaviour: Acting, weights: Weights, { objective: options, trustRegion: { estimator }, rollout: { temperature } }: UpdateConfig,
+  agent: Agent, batch: MessageBatch, behaviour: Acting, weights: Weights,
+  { objective: options, trustRegion: { estimator }, rollout: { temperature } }: UpdateConfig,
 ): { theta: tf.Tensor1D; optimiser: AdamState } => {
   let theta = agent.theta
   let optimiser = agent.optimiser
@@ -112,12 +115,14 @@ const accept = async (
 ): Promise<Step> => {
   if (acceptance === 'scale') return scaleBack(measure, delta, probes)
   const proposed = await measure(1)
-  const takes = acceptance === 'none' || proposed <= delta
+  const takes = proposed <= (acceptance === 'none' ? Number.MAX_VALUE : delta) // parameters that are not finite are never taken
   return { scale: takes ? 1 : 0, divergence: takes ? proposed : 0, proposed, measurements: 1 }
 }
 
 /** Advantages and the weights of the divergence's reading, summed over the occurrences of each distinct message. */
-export const messageWeights = ({ occurrences, spans }: AgentMessages, { used }: Advantages, { gamma, trustRegion: { reading } }: UpdateConfig, episodes: number): Weights => {
+export const messageWeights = (
+  { occurrences, spans }: AgentMessages, { used }: Advantages, { gamma, trustRegion: { reading } }: UpdateConfig, episodes: number,
+): Weights => {
   const [positive, negative, divergence] = [0, 0, 0].map(() => new Float32Array(spans.length))
   const weigh = (turn: number): number => (reading === 'message' ? 1 : gamma ** turn)
   const total = reading === 'occupancy' ? episodes / (1 - gamma) : occurrences.reduce((sum, { turn }) => sum + weigh(turn), 0)

@@ -24,7 +24,8 @@ export interface WarmUpOptions {
 export const decoderOf = (config: Config): { policy: Policy; tokenizer: Tokenizer } => {
   const { alphabet, end } = environment(config.task, config.team.agents)
   const tokenizer = gameTokenizer(alphabet, end)
-  return { tokenizer, policy: decoderPolicy(decoderSchema.parse({ ...config.model, vocabulary: tokenizer.vocabulary, maxPositions: 2 ** 16 })) }
+  const decoder = decoderSchema.parse({ ...config.model, vocabulary: tokenizer.vocabulary, maxPositions: 2 ** 16 })
+  return { tokenizer, policy: decoderPolicy(decoder) }
 }
 
 /**
@@ -61,18 +62,22 @@ export const warmUp = async (config: Config, { onProgress }: WarmUpOptions = {})
   }
 }
 
-/** A tokenizer whose end of message is a character of the game's own contexts, so that an episode is one token sequence from start to end. */
+/** A tokenizer whose end of message is a character of the game's own contexts, so that an episode is one token sequence. */
 const gameTokenizer = (alphabet: string, end: string): Tokenizer => {
   const tokenizer = charTokenizer(alphabet)
   return { ...tokenizer, endToken: tokenizer.encode(end)[0] }
 }
 
 /** An episode of weak players, with the messages marked that are imitated. */
-const demonstration = (task: Task, tokenizer: Tokenizer, problem: Problem, imitates: (turn: number) => boolean, random: Random): MarkedSequence[] => {
+const demonstration = (
+  task: Task, tokenizer: Tokenizer, problem: Problem, imitates: (turn: number) => boolean, random: Random,
+): MarkedSequence[] => {
   const messages: { prompt: number[]; tokens: number[] }[] = []
   for (let state = task.start(problem); !state.done;) {
     const message = task.demonstrate!(state, random)
-    if (imitates(state.turn)) messages.push({ prompt: tokenizer.encode(state.context), tokens: [...tokenizer.encode(message), tokenizer.endToken] })
+    if (imitates(state.turn)) {
+      messages.push({ prompt: tokenizer.encode(state.context), tokens: [...tokenizer.encode(message), tokenizer.endToken] })
+    }
     state = task.step(state, message)
   }
   return sequencesOf(messages)

@@ -1,6 +1,8 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync,
+} from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -13,9 +15,9 @@ vi.setConfig({ testTimeout: 120_000 })
 const program = fileURLToPath(new URL('../../bin/teamtr.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'train-'))
 const at = (...names: string[]): string => join(folder, ...names)
-const environment = { ...process.env, TEAMTR_ENGINE: '' }
-const train = (...args: string[]) => spawnSync(process.execPath, [program, 'train', ...args], { encoding: 'utf8', env: environment, cwd: folder })
-const start = (...args: string[]): ChildProcess => spawn(process.execPath, [program, 'train', ...args], { env: environment, cwd: folder, stdio: 'ignore' })
+const options = { env: { ...process.env, TEAMTR_ENGINE: '' }, cwd: folder }
+const train = (...args: string[]) => spawnSync(process.execPath, [program, 'train', ...args], { ...options, encoding: 'utf8' })
+const start = (...args: string[]): ChildProcess => spawn(process.execPath, [program, 'train', ...args], { ...options, stdio: 'ignore' })
 
 const config = at('small.yaml')
 writeFileSync(config, `
@@ -35,7 +37,10 @@ const left = (run: string) => ({
   agents: [0, 1, 2].map((agent) => readFileSync(at(run, 'checkpoints', '000036', `agent-${agent}.safetensors`)).toString('base64')),
   state: readFileSync(at(run, 'checkpoints', '000036', 'state.json'), 'utf8').replace(/"logBytes":\d+/, ''),
 })
-const lines = (run: string): number => (existsSync(at(run, 'log.jsonl')) ? readFileSync(at(run, 'log.jsonl'), 'utf8').split('\n').length - 1 : 0)
+const lines = (run: string): number => {
+  const log = at(run, 'log.jsonl')
+  return existsSync(log) ? readFileSync(log, 'utf8').split('\n').length - 1 : 0
+}
 /** A copy of a run to be damaged. */
 const copy = (name: string): string => {
   cpSync(at('whole'), at(name), { recursive: true })
@@ -61,11 +66,14 @@ describe('train', () => {
   })
 
   it('writes a line per update with everything in it, none above δ', () => {
-    const records = readFileSync(at('whole', 'log.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>)
+    const log = readFileSync(at('whole', 'log.jsonl'), 'utf8').trim().split('\n')
+    const records = log.map((line) => JSON.parse(line) as Record<string, unknown>)
     expect(records.map(({ update }) => update)).toEqual(Array.from({ length: 36 }, (_, i) => i + 1))
     for (const record of records) {
       expect(record.kl).toBeLessThanOrEqual(record.delta as number)
-      expect(Object.keys(record)).toEqual(expect.arrayContaining(['agent', 'position', 'surrogate', 'proposedKl', 'kl', 'beta', 'delta', 'rho', 'zeta', 'return', 'tokens', 'rollouts', 'certificate']))
+      expect(Object.keys(record)).toEqual(expect.arrayContaining([
+        'agent', 'position', 'surrogate', 'proposedKl', 'kl', 'beta', 'delta', 'rho', 'zeta', 'return', 'tokens', 'rollouts', 'certificate',
+      ]))
       expect(Object.keys(record).at(-1)).toBe('seconds')
     }
     expect(records.some(({ outcome }) => outcome === 'accepted' || outcome === 'scaled')).toBe(true)

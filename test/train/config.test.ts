@@ -1,5 +1,8 @@
+import { readdirSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/train/config.js'
+import { readConfig } from '../../src/util/files.js'
 
 const message = (value: unknown): string => {
   try {
@@ -24,7 +27,8 @@ describe('parseConfig', () => {
   })
 
   it('gives itself back: a complete configuration is a configuration', () => {
-    for (const value of [{}, { task: { name: 'guessing' }, team: { agents: 4 }, method: { name: 'stale', acceptance: 'none' }, order: [3, 0, 1, 2] }]) {
+    const other = { task: { name: 'guessing' }, team: { agents: 4 }, method: { name: 'stale', acceptance: 'none' }, order: [3, 0, 1, 2] }
+    for (const value of [{}, other]) {
       const config = parseConfig(value)
       expect(parseConfig(JSON.parse(JSON.stringify(config)))).toEqual(config)
     }
@@ -32,7 +36,8 @@ describe('parseConfig', () => {
 
   it('takes a method by name, or its settings one by one', () => {
     expect(parseConfig({ method: 'stale' }).method).toEqual({ name: 'stale', occupancy: 'stale', acceptance: 'scale' })
-    expect(parseConfig({ method: { acceptance: 'none' } }).method).toEqual({ name: 'teamtr', occupancy: 'intermediate', acceptance: 'none' })
+    const { method } = parseConfig({ method: { acceptance: 'none' } })
+    expect(method).toEqual({ name: 'teamtr', occupancy: 'intermediate', acceptance: 'none' })
   })
 
   it.each([
@@ -57,5 +62,14 @@ describe('parseConfig', () => {
   ])('%j is refused in one line', (value, expected) => {
     expect(message(value)).toContain(expected)
     expect(message(value)).not.toContain('\n')
+  })
+
+  const configs = fileURLToPath(new URL('../../configs/', import.meta.url))
+  it.each(readdirSync(configs).filter((name) => name.endsWith('.yaml')))('configs/%s can be trained', (name) => {
+    expect(parseConfig(readConfig(configs + name), name).stages).toBeGreaterThan(0)
+  })
+
+  it('configs/relay-3.yaml shows defaults as they are', () => {
+    expect(parseConfig(readConfig(`${configs}relay-3.yaml`))).toEqual(parseConfig({}))
   })
 })

@@ -41,7 +41,8 @@ describe('messagesOf', () => {
   it('every occurrence has the tokens of its message, after its prompt', () => {
     for (const agent of [0, 1]) {
       const { sequences, spans, occurrences } = messagesOf(rollouts, agent)
-      const texts = sequences.flatMap(({ ids, marked }) => marked.map(([from, to]) => ({ prompt: ids.slice(0, from), tokens: ids.slice(from, to) })))
+      const texts = sequences.flatMap(({ ids, marked }) =>
+        marked.map(([from, to]) => ({ prompt: ids.slice(0, from), tokens: ids.slice(from, to) })))
       expect(texts.map(({ tokens }) => tokens.length)).toEqual(spans.map(([from, to]) => to - from))
       for (const { episode, turn, distinct } of occurrences) {
         const { prompt, tokens } = rollouts.episodes[episode].messages[turn]

@@ -51,8 +51,10 @@ const gradient = (f: (theta: number[]) => number, theta: readonly number[]): num
 const reference = (theta: readonly number[], beta: number, { clip, ratio, estimator }: ObjectiveOptions): number =>
   messages.reduce((sum, message, m) => {
     const [p, q] = [logs(current, message), logs(theta, message)]
-    const ratios = ratio === 'message' ? [Math.exp(q.reduce((a, b) => a + b) - p.reduce((a, b) => a + b))] : q.map((x, u) => Math.exp(x - p[u]))
-    const surrogate = ratios.reduce((all, w) => all + Math.min(w * advantages[m], Math.min(1 + clip, Math.max(1 - clip, w)) * advantages[m]), 0)
+    const tokenRatios = q.map((x, u) => Math.exp(x - p[u]))
+    const ratios = ratio === 'message' ? [tokenRatios.reduce((a, b) => a * b)] : tokenRatios
+    const a = advantages[m]
+    const surrogate = ratios.reduce((all, w) => all + Math.min(w * a, Math.min(1 + clip, Math.max(1 - clip, w)) * a), 0)
     const divergence = message.reduce((all, _, u) => {
       const [before, after] = [current, theta].map((table) => logRow(table, u === 0 ? 0 : message[u - 1]))
       if (estimator === 'exact') return all + before.reduce((kl, x, v) => kl + Math.exp(x) * (x - after[v]), 0)
@@ -85,7 +87,8 @@ const computed = (theta: readonly number[], beta: number, options: ObjectiveOpti
     return { value: value.dataSync()[0], gradient: [...grad.dataSync()] }
   })
 
-const closeTo = (actual: readonly number[], expected: readonly number[]): void => actual.forEach((x, i) => expect(x).toBeCloseTo(expected[i], 5))
+const closeTo = (actual: readonly number[], expected: readonly number[]): void =>
+  actual.forEach((x, i) => expect(x).toBeCloseTo(expected[i], 5))
 
 describe('objective', () => {
   it.each(['message', 'token'] as const)('has the gradient of J at θ_cur, with a %s ratio', (ratio) => {

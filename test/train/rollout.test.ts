@@ -60,7 +60,8 @@ describe('rollout', () => {
     for (let agent = 0; agent < 3; agent++) {
       const messages = messagesOf(played, agent)
       const batch = messageBatch(messages)
-      const computed = await tf.tidy(() => acting(team.agents[agent].policy, team.agents[agent].theta, batch.tokens, temperature, false).logProbs).data()
+      const { policy, theta } = team.agents[agent]
+      const computed = await tf.tidy(() => acting(policy, theta, batch.tokens, temperature, false).logProbs).data()
       for (const { episode, turn, distinct } of messages.occurrences) {
         const [from] = messages.spans[distinct]
         played.episodes[episode].messages[turn].samplingLogProbs.forEach((logProb, u) => expect(computed[from + u]).toBeCloseTo(logProb, 4))

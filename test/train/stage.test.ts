@@ -54,7 +54,8 @@ describe('stage', () => {
     const sampled: Rollouts[] = []
     const sample = async (at: number, position: number) => {
       calls.push([at, position])
-      sampled.push(await rollout(task, team, problems('train', 6, random(at)), { ...config.rollout, gamma: config.gamma, random: random(100 * at + position) }))
+      const options = { ...config.rollout, gamma: config.gamma, random: random(100 * at + position) }
+      sampled.push(await rollout(task, team, problems('train', 6, random(at)), options))
       return sampled.at(-1)!
     }
     const records: UpdateRecord[] = []
@@ -131,10 +132,10 @@ describe('certify', () => {
 })
 
 describe('trainTeam', () => {
-  const withoutSeconds = (record: UpdateRecord): Omit<UpdateRecord, 'seconds'> => ({ ...record, seconds: undefined })
+  const withoutSeconds = (record: UpdateRecord): unknown => ({ ...record, seconds: undefined })
   const train = async (more: ConfigInput = {}, signal?: AbortSignal) => {
     const team = cloneTeam(base)
-    const records: Omit<UpdateRecord, 'seconds'>[] = []
+    const records: unknown[] = []
     const evaluations: EvaluationRecord[] = []
     const states: StageState[] = []
     const end = await trainTeam(configWith(more), team, {
@@ -164,7 +165,7 @@ describe('trainTeam', () => {
     const whole = await train({ method: 'stale' })
     const config = configWith({ method: 'stale' })
     const team = cloneTeam(base)
-    const parts: Omit<UpdateRecord, 'seconds'>[] = []
+    const parts: unknown[] = []
     // Stop and go on after every single update.
     let state: StageState | undefined
     while (!state || state.stage < 2) {

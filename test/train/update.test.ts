@@ -12,7 +12,12 @@ import { messageWeights, updateAgent } from '../../src/train/update.js'
 import { warmUp } from '../../src/train/warmup.js'
 import { random } from '../../src/util/random.js'
 
-const base = { team: { agents: 2 }, task: { name: 'relay' as const, rounds: 2 }, model: { layers: 1, hidden: 16, heads: 2, intermediate: 16 }, warmup: { steps: 0 } }
+const base = {
+  team: { agents: 2 },
+  task: { name: 'relay' as const, rounds: 2 },
+  model: { layers: 1, hidden: 16, heads: 2, intermediate: 16 },
+  warmup: { steps: 0 },
+}
 const configWith = (more: ConfigInput): Config => parseConfig({ ...base, ...more })
 const config = configWith({})
 const environmentOf = environment(config.task, 2)
@@ -44,12 +49,13 @@ const klByHand = async (after: tf.Tensor1D, exact: boolean): Promise<number> => 
   let sum = 0
   for (const { prompt, tokens } of own) {
     const batch = tokenBatch([{ ids: [...prompt, ...tokens], marked: [[prompt.length, prompt.length + tokens.length]] }])
-    const [p, q] = await Promise.all([agent.theta, after].map((theta) => tf.tidy(() => agent.policy.logDistributions(theta, batch)).array()))
+    const distributions = [agent.theta, after].map((theta) => tf.tidy(() => agent.policy.logDistributions(theta, batch)))
+    const [p, q] = await Promise.all(distributions.map((x) => x.array()))
     tokens.forEach((token, u) => {
       if (exact) p[u].forEach((x, v) => { sum += Math.exp(x) * (x - q[u][v]) })
       else sum += Math.exp(q[u][token] - p[u][token]) - 1 - (q[u][token] - p[u][token])
     })
-    tf.dispose(batch)
+    tf.dispose([batch, distributions])
   }
   return sum / own.length
 }
@@ -61,7 +67,9 @@ describe('updateAgent', () => {
     const pick = <T>(of: readonly T[]): T => of[r.int(of.length)]
     return {
       learningRate: 10 ** (-3 + 4 * r.next()), steps: 1 + r.int(4), delta: 10 ** (-4 + 3 * r.next()),
-      estimator: pick(['exact', 'lowVariance'] as const), acceptance: pick(['scale', 'scale', 'refuse'] as const), ratio: pick(['message', 'token'] as const),
+      estimator: pick(['exact', 'lowVariance'] as const),
+      acceptance: pick(['scale', 'scale', 'refuse'] as const),
+      ratio: pick(['message', 'token'] as const),
     }
   })
   it.each(draws)('keeps nothing whose divergence is above δ: %o', async ({ learningRate, steps, delta, estimator, acceptance, ratio }) => {
@@ -130,7 +138,8 @@ it('messageWeights add up to the means over messages, whatever occurs twice', as
   const messages = messagesOf(rollouts, 1)
   const own = rollouts.episodes.flatMap(({ messages }, e) => messages.filter(({ agent }) => agent === 1).map(({ turn }) => ({ e, turn })))
   for (const reading of ['message', 'discounted', 'occupancy'] as const) {
-    const { positive, negative, divergence } = messageWeights(messages, advantages, configWith({ trustRegion: { reading } }), rollouts.episodes.length)
+    const config = configWith({ trustRegion: { reading } })
+    const { positive, negative, divergence } = messageWeights(messages, advantages, config, rollouts.episodes.length)
     const sum = (x: tf.Tensor) => [...x.dataSync()].reduce((a, b) => a + b)
     const mean = (f: (a: number) => number) => own.reduce((total, { e }) => total + f(advantages.used[e]), 0) / own.length
     expect(sum(positive)).toBeCloseTo(mean((a) => Math.max(0, a)), 5)
