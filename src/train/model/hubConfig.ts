@@ -9,6 +9,7 @@ import { InputError } from '../../util/errors.js'
 import { readJson } from '../../util/files.js'
 import { show, validate } from '../../util/validate.js'
 import { decoderSchema, type DecoderConfig } from './config.js'
+import type { Dtype } from './dtypes.js'
 
 /** What is computed of scaled rotary positions. */
 const scalingSchema = z.discriminatedUnion('rope_type', [
@@ -180,7 +181,7 @@ export const readStopTokens = (folder: string): number[] => {
 
 /** What else a written configuration says. */
 export interface HubExtras {
-  readonly dtype: 'float32' | 'float16' | 'bfloat16'
+  readonly dtype: Dtype
   readonly bos?: number
   readonly stopTokens: readonly number[]
 }

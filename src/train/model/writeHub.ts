@@ -4,6 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { InputError } from '../../util/errors.js'
 import { readJson, writeAtomic } from '../../util/files.js'
 import type { DecoderConfig } from './config.js'
+import { dtypes, type Dtype } from './dtypes.js'
 import { hubAdapterTensors, hubTensors, peftName, toHub } from './hub.js'
 import { hubConfigOf } from './hubConfig.js'
 import { loraLayout, type LoraConfig } from './layout.js'
@@ -48,8 +49,6 @@ export const writeAdapter = (folder: string, config: DecoderConfig, { lora, valu
     writeTensors(join(at, 'adapter_model.safetensors'), tensors, { format: 'pt' })
   })
 
-export const dtypes = ['float32', 'float16', 'bfloat16'] as const
-export type Dtype = (typeof dtypes)[number]
 const stored: Readonly<Record<Dtype, StoredType>> = { float32: 'F32', float16: 'F16', bfloat16: 'BF16' }
 
 /** Files of a Hugging Face folder that go along with its weights unchanged. */
