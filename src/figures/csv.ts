@@ -1,3 +1,5 @@
+import { csvParseRows } from 'd3-dsv'
+
 /** A cell of a tidy table. */
 export type Cell = string | number | boolean | null
 
@@ -13,4 +15,16 @@ export const toCsv = (rows: readonly Row[]): string => {
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
   }
   return [columns.join(','), ...rows.map((row) => columns.map((column) => quote(row[column])).join(','))].join('\n') + '\n'
+}
+
+/** CSV with a header as rows: cells that read as numbers are numbers, empty ones null. What `toCsv` wrote comes back as it was (but for booleans, which stay text). */
+export const parseCsv = (text: string): Row[] => {
+  const [columns = [], ...lines] = csvParseRows(text)
+  return lines.map((cells) => Object.fromEntries(columns.map((column, k) => [column, cellOf(cells[k] ?? '')])))
+}
+
+const cellOf = (text: string): Cell => {
+  if (text.trim() === '') return null
+  const number = Number(text)
+  return Number.isNaN(number) ? text : number
 }

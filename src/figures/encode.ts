@@ -37,10 +37,18 @@ export const heading = ({ title, subtitle }: ChartText): TopLevelSpec['title'] =
   ...(subtitle === undefined ? {} : { subtitle: [subtitle].flat().flatMap((line) => wrap(line, subtitleWidth)) }),
 })
 
-/** Lines of at most `width` characters, broken at spaces; a longer word stays whole. */
+/** Lines of at most `width` characters, broken at spaces (not beside an equals sign), as few as that needs and about equally long; a longer word stays whole. */
 export const wrap = (text: string, width: number): string[] => {
+  const fewest = greedyWrap(text, width).length
+  let narrow = width
+  while (narrow > 1 && greedyWrap(text, narrow - 1).length === fewest) narrow--
+  return greedyWrap(text, narrow)
+}
+
+const greedyWrap = (text: string, width: number): string[] => {
   const lines: string[] = []
-  for (const word of text.split(' ')) {
+  // "δ = 0.05" stays together
+  for (const word of text.split(/(?<!=) (?!=)/)) {
     const last = lines.at(-1)
     if (last !== undefined && last.length + 1 + word.length <= width) lines[lines.length - 1] = `${last} ${word}`
     else lines.push(word)
@@ -53,15 +61,19 @@ export const seriesOf = (rows: readonly Row[], field: string): string[] => [...n
 
 const nominal = (field: string, rows: readonly Row[], range: readonly unknown[]): object => {
   const domain = seriesOf(rows, field)
-  return { field, type: 'nominal', title: null, scale: { domain, range: domain.map((_, i) => range[i % range.length]) } }
+  return { field, type: 'nominal', title: null, scale: { domain, range: domain.map((_, i) => range[i % range.length]) }, legend: { columns: columnsFor(domain) } }
 }
+
+/** Columns of a legend: all labels in one row if they fit the figure's column, else two. */
+const columnsFor = (labels: readonly string[]): number =>
+  labels.length * (45 + 6 * Math.max(...labels.map((label) => label.length))) <= 470 ? labels.length : 2
 
 /** Colours, dashes and shapes go together, in the order of the series, so that none depends on colour alone. */
 export const colorBy = (field: string, rows: readonly Row[]): object => ({ color: nominal(field, rows, palette) })
 export const dashBy = (field: string, rows: readonly Row[]): object => ({ strokeDash: nominal(field, rows, dashes) })
 /** Colour and dash of lines, with a legend long enough to show the dashes. */
 export const lineBy = (field: string, rows: readonly Row[]): object =>
-  Object.fromEntries(Object.entries({ ...colorBy(field, rows), ...dashBy(field, rows) }).map(([channel, definition]) => [channel, { ...(definition as object), legend: { symbolType: 'stroke', symbolSize: 600 } }]))
+  Object.fromEntries(Object.entries({ ...colorBy(field, rows), ...dashBy(field, rows) }).map(([channel, definition]) => [channel, { ...(definition as object), legend: { ...(definition as { legend: object }).legend, symbolType: 'stroke', symbolSize: 600 } }]))
 export const shapeBy = (field: string, rows: readonly Row[]): object => ({ shape: nominal(field, rows, shapes) })
 const shapes = ['circle', 'square', 'triangle-up', 'diamond', 'cross', 'triangle-down', 'triangle-right']
 

@@ -1,3 +1,4 @@
+export * from './catalogue.js'
 export * from './charts.js'
 export * from './csv.js'
 export * from './encode.js'

@@ -21,30 +21,31 @@ const hasInterval = (row: Row): boolean => row.low !== undefined && row.low !== 
 export const lines = (rows: readonly Row[], text: AxesText & { readonly points?: boolean; readonly reference?: number }): TopLevelSpec => {
   const numbers = (field: string): number[] => rows.map((row) => Number(row[field] ?? NaN))
   const y = along('value', withTicks(text.y, [...numbers('value'), ...numbers('low'), ...numbers('high')]))
+  const x = along('x', withTicks(text.x, numbers('x')))
   return {
     $schema: schema,
     title: heading(text),
     data: { values: rows as Row[] },
-    encoding: { x: along('x', withTicks(text.x, numbers('x'))) },
     resolve: ownLegends,
     layer: [
-      ...(text.reference === undefined ? [] : [referenceLine(text.reference)]),
+      ...(text.reference === undefined ? [] : [referenceLine('y', text.reference)]),
       ...(rows.some(hasInterval)
         ? [{
             mark: { type: 'area', opacity: 0.15, strokeWidth: 0 },
-            encoding: { y: { field: 'low', type: 'quantitative' }, y2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) },
+            encoding: { x, y: { field: 'low', type: 'quantitative' }, y2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) },
           }]
         : []),
-      { mark: 'line', encoding: { y, ...lineBy('series', rows) } },
+      { mark: 'line', encoding: { x, y, ...lineBy('series', rows) } },
       ...(text.points === false
         ? []
-        : [{ mark: { type: 'point', filled: true, size: 32, opacity: 1 }, encoding: { y, ...withoutLegend({ ...colorBy('series', rows), ...shapeBy('series', rows) }) } }]),
+        : [{ mark: { type: 'point', filled: true, size: 32, opacity: 1 }, encoding: { x, y, ...withoutLegend({ ...colorBy('series', rows), ...shapeBy('series', rows) }) } }]),
     ],
   } as TopLevelSpec
 }
 
 /** A dashed line across the plot. */
-const referenceLine = (y: number): object => ({ mark: { type: 'rule', strokeDash: [3, 3], color: '#666666' }, data: { values: [{}] }, encoding: { x: {}, y: { datum: y } } })
+const referenceLine = (channel: 'x' | 'y', at: number): object =>
+  ({ mark: { type: 'rule', strokeDash: [3, 3], color: '#666666' }, data: { values: [{}] }, encoding: { [channel]: { datum: at } } })
 
 /**
  * A quantity against team size on log-log axes, where a power law is a straight line of slope α.
@@ -55,12 +56,10 @@ export const growth = (rows: readonly Row[], text: ChartText & { readonly y: str
   lines(rows.map(({ n, ...row }) => ({ x: n, ...row })), { ...text, x: teamSizes(rows), y: { title: text.y, log: true } })
 
 /** The axis of team sizes n, logarithmic, with a tick at every n. */
-export const teamSizes = (rows: readonly Row[], field = 'n'): Axis => ({
-  title: 'agents n',
-  log: true,
-  format: 'd',
-  ticks: [...new Set(rows.map((row) => Number(row[field])))].sort((a, b) => a - b),
-})
+export const teamSizes = (rows: readonly Row[], field = 'n'): Axis => {
+  const ticks = [...new Set(rows.map((row) => Number(row[field])))].sort((a, b) => a - b)
+  return { title: 'agents n', log: true, format: 'd', ticks, domain: [0.9 * ticks[0], 1.1 * ticks[ticks.length - 1]] }
+}
 
 /**
  * Estimates with intervals, one line of the page per `label`, its series beside each other.
@@ -79,12 +78,11 @@ export const intervals = (rows: readonly Row[], text: ChartText & { readonly x: 
     title: heading(text),
     data: { values: rows as Row[] },
     height: { step: Math.max(14, 40 / series.length) },
-    encoding: place,
     resolve: ownLegends,
     layer: [
-      ...(text.reference === undefined ? [] : [{ mark: { type: 'rule', strokeDash: [3, 3], color: '#666666' }, data: { values: [{}] }, encoding: { y: {}, yOffset: {}, x: { datum: text.reference } } }]),
-      { transform: [{ filter: 'isValid(datum.low) && isValid(datum.high)' }], mark: { type: 'rule', strokeWidth: 2 }, encoding: { x: along('low', text.x), x2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) } },
-      { mark: { type: 'point', filled: true, size: 55, opacity: 1 }, encoding: { x: along('value', text.x), ...colorBy('series', rows), ...shapeBy('series', rows) } },
+      ...(text.reference === undefined ? [] : [referenceLine('x', text.reference)]),
+      { transform: [{ filter: 'isValid(datum.low) && isValid(datum.high)' }], mark: { type: 'rule', strokeWidth: 2 }, encoding: { ...place, x: along('low', text.x), x2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) } },
+      { mark: { type: 'point', filled: true, size: 55, opacity: 1 }, encoding: { ...place, x: along('value', text.x), ...colorBy('series', rows), ...shapeBy('series', rows) } },
     ],
   } as TopLevelSpec
 }
@@ -94,27 +92,21 @@ export const intervals = (rows: readonly Row[], text: ChartText & { readonly x: 
  *
  * @param rows `{row, column, value}`
  */
-export const heatTable = (rows: readonly Row[], text: ChartText & { readonly column: string; readonly domain: readonly [number, number]; readonly format: string }): TopLevelSpec => {
-  const middle = (text.domain[0] + text.domain[1]) / 2
-  return {
-    $schema: schema,
-    title: heading(text),
-    data: { values: rows as Row[] },
-    width: { step: 46 },
-    height: { step: 22 },
-    encoding: {
-      x: { field: 'column', type: 'nominal', title: text.column, sort: seriesOf(rows, 'column'), axis: { labelAngle: 0, ticks: false, domain: false } },
-      y: { field: 'row', type: 'nominal', title: null, sort: seriesOf(rows, 'row'), axis: { labelLimit: 300, ticks: false, domain: false } },
+export const heatTable = (rows: readonly Row[], text: ChartText & { readonly column: string; readonly domain: readonly [number, number]; readonly format: string }): TopLevelSpec => ({
+  $schema: schema,
+  title: heading(text),
+  data: { values: rows as Row[] },
+  width: { step: 46 },
+  height: { step: 22 },
+  encoding: {
+    x: { field: 'column', type: 'nominal', title: text.column, sort: seriesOf(rows, 'column'), axis: { labelAngle: 0, ticks: false, domain: false } },
+    y: { field: 'row', type: 'nominal', title: null, sort: seriesOf(rows, 'row'), axis: { labelLimit: 300, ticks: false, domain: false } },
+  },
+  layer: [
+    { mark: { type: 'rect', stroke: '#ffffff' }, encoding: { color: { field: 'value', type: 'quantitative', legend: null, scale: { domain: text.domain, range: ['#f7fafc', '#74a9cf'] } } } },
+    {
+      mark: { type: 'text', fontSize: 10, color: '#1a1a1a' },
+      encoding: { text: { field: 'value', type: 'quantitative', format: text.format } },
     },
-    layer: [
-      { mark: { type: 'rect', stroke: '#ffffff' }, encoding: { color: { field: 'value', type: 'quantitative', legend: null, scale: { domain: text.domain, range: ['#f2f5f9', '#0b3a63'] } } } },
-      {
-        mark: { type: 'text', fontSize: 10 },
-        encoding: {
-          text: { field: 'value', type: 'quantitative', format: text.format },
-          color: { condition: { test: `datum.value > ${middle}`, value: '#ffffff' }, value: '#1a1a1a' },
-        },
-      },
-    ],
-  } as TopLevelSpec
-}
+  ],
+}) as TopLevelSpec

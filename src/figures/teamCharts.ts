@@ -67,7 +67,7 @@ export const simplex = (curves: readonly Row[], points: readonly Row[], text: Ch
       { data: { values: corners }, mark: { type: 'text', fontSize: 10, color: '#444444' }, encoding: { ...place, text: { field: 'label' } } },
       { data: { values: curves as Row[] }, mark: 'line', encoding: { ...place, order: { field: 'order' }, ...lineBy('series', curves) } },
       { data: { values: points as Row[] }, mark: { type: 'point', filled: true, size: 45, color: '#000000', opacity: 1 }, encoding: place },
-      { data: { values: points as Row[] }, mark: { type: 'text', align: 'left', dx: 7, dy: -5, fontSize: 10 }, encoding: { ...place, text: { field: 'label' } } },
+      { data: { values: points as Row[] }, mark: { type: 'text', baseline: 'top', dy: 7, fontSize: 10 }, encoding: { ...place, text: { field: 'label' } } },
     ],
   } as TopLevelSpec
 }
@@ -104,20 +104,20 @@ export const waterfall = (rows: readonly Row[], text: ChartText & { readonly y: 
     $schema: schema,
     title: heading(text),
     data: { values: rows as Row[] },
-    encoding: { x },
+    width: 420,
     layer: [
       {
         mark: { type: 'bar', stroke: '#333333', strokeWidth: 0.5 },
         encoding: {
-          y: { field: 'from', type: 'quantitative', title: text.y }, y2: { field: 'to' },
+          x, y: { field: 'from', type: 'quantitative', title: text.y }, y2: { field: 'to' },
           color: { field: 'kind', type: 'nominal', title: null, scale: { domain: kinds, range: kinds.map((kind) => waterfallColors[kind]) } },
         },
       },
-      { mark: { type: 'rule', color: '#444444' }, data: { values: [{}] }, encoding: { x: {}, y: { datum: 0 } } },
+      { mark: { type: 'rule', color: '#444444' }, data: { values: [{}] }, encoding: { y: { datum: 0 } } },
       {
         transform: [{ calculate: 'max(datum.from, datum.to)', as: 'top' }, { calculate: "datum.kind === 'certificate' || datum.kind === 'actual improvement' ? datum.to : datum.to - datum.from", as: 'amount' }],
         mark: { type: 'text', dy: -6, fontSize: 9 },
-        encoding: { y: { field: 'top', type: 'quantitative' }, text: { field: 'amount', type: 'quantitative', format: '+.3~f' } },
+        encoding: { x, y: { field: 'top', type: 'quantitative' }, text: { field: 'amount', type: 'quantitative', format: '+.3~f' } },
       },
     ],
   } as TopLevelSpec
@@ -144,8 +144,9 @@ export const landscape = (grid: readonly Row[], paths: readonly Row[], text: Cha
     layer: [
       {
         data: { values: grid as Row[] },
-        transform: [{ calculate: `datum.x - ${half}`, as: 'left' }, { calculate: `datum.x + ${half}`, as: 'right' }, { calculate: `datum.y - ${half}`, as: 'bottom' }, { calculate: `datum.y + ${half}`, as: 'top' }],
-        mark: { type: 'rect', strokeWidth: 0 },
+        transform: [{ calculate: `datum.x - ${half}`, as: 'left' }, { calculate: `datum.x + ${1.2 * half}`, as: 'right' }, { calculate: `datum.y - ${half}`, as: 'bottom' }, { calculate: `datum.y + ${1.2 * half}`, as: 'top' }],
+        // a little over their neighbours, or the seams would show
+        mark: { type: 'rect', strokeWidth: 0, clip: true },
         encoding: {
           x: place('left', text.x), x2: { field: 'right' }, y: place('bottom', text.y), y2: { field: 'top' },
           color: { field: 'value', type: 'quantitative', title: text.value, scale: { range: ['#5c5c5c', '#ffffff'], zero: false }, legend: { orient: 'right', gradientLength: 200, titleOrient: 'right' } },
@@ -154,6 +155,7 @@ export const landscape = (grid: readonly Row[], paths: readonly Row[], text: Cha
       { data: { values: paths as Row[] }, mark: { type: 'line', strokeWidth: 4, color: '#ffffff', opacity: 0.8 }, encoding: { ...path, detail: { field: 'series' } } },
       { data: { values: paths as Row[] }, mark: 'line', encoding: { ...path, ...lineBy('series', paths) } },
       { data: { values: paths as Row[] }, mark: { type: 'point', filled: true, size: 26, opacity: 1 }, encoding: { ...xy, ...withoutLegend({ ...colorBy('series', paths), ...shapeBy('series', paths) }) } },
+      { data: { values: paths.slice(0, 1) as Row[] }, mark: { type: 'text', align: 'left', dx: 7, fontSize: 10 }, encoding: { ...xy, text: { value: 'start' } } },
     ],
     resolve: { scale: { color: 'independent' }, ...ownLegends },
   } as TopLevelSpec

@@ -1,0 +1,107 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Command } from 'commander'
+import type { Figure } from '../figures/catalogue.js'
+import { InputError } from '../util/errors.js'
+import { progress } from '../util/progress.js'
+
+interface Options {
+  out: string
+  only?: string[]
+  data?: string
+  recompute?: boolean
+}
+
+/** `teamtr figures`: every figure, from the tables in data/. */
+export const addFigures = (program: Command): void => {
+  program.command('figures')
+    .description('Draw every figure from the tables in data/: SVG, PNG, Vega-Lite JSON and the CSV that it draws, with a gallery page')
+    .option('--out <dir>', 'folder to write to', 'runs/figures')
+    .option('--only <names...>', 'these figures only; a name without its table is then an error')
+    .option('--data <dir>', 'folder of the tables', fileURLToPath(new URL('../../data/', import.meta.url)))
+    .option('--recompute', 'first run the commands that write the tables that are needed')
+    .addHelpText('after', `
+The same tables give the same bytes. A figure whose table is not there is left out, and the command says so.
+data/README.md says what is in each table and which command wrote it.
+
+Exit codes: 0 done, 1 a recomputation failed, 2 no such figure, a table that was asked for is missing or wrong, or the folder cannot be written.
+
+Example: teamtr figures --only figure-1 --out /tmp/figures`)
+    .action(async ({ out, only, data, recompute }: Options) => {
+      const { figures } = await import('../figures/catalogue.js')
+      const unknown = only?.find((name) => figures.every((figure) => figure.name !== name))
+      if (unknown !== undefined) throw new InputError(`--only: no figure "${unknown}"; there are ${figures.map(({ name }) => name).join(', ')}`)
+      const wanted = figures.filter(({ name }) => !only || only.includes(name))
+      if (recompute && !await recomputed(wanted, data!)) return
+      const drawable = wanted.filter((figure) => isComplete(figure, data!, only !== undefined))
+      const bar = progress('figures', drawable.length)
+      const drawn: Drawn[] = []
+      for (const figure of drawable) {
+        bar.update(drawn.length, figure.name)
+        drawn.push(await draw(figure, data!, out))
+      }
+      bar.end()
+      process.stdout.write(`${drawn.length} figures: ${await writeGallery(drawn, out)}\n`)
+    })
+}
+
+interface Drawn {
+  readonly figure: Figure
+  readonly svg: string
+  readonly files: readonly string[]
+}
+
+/** Its tables are there. @throws InputError when one is not, and `strict` */
+const isComplete = ({ name, tables }: Figure, data: string, strict: boolean): boolean => {
+  const missing = tables.find((table) => !existsSync(join(data, table)))
+  if (missing === undefined) return true
+  const reason = `${join(data, missing)}: no such file; "teamtr figures --only ${name} --recompute" makes it`
+  if (strict) throw new InputError(`figure ${name}: ${reason}`)
+  process.stderr.write(`teamtr: figure ${name} left out: ${reason}\n`)
+  return false
+}
+
+/** Run the commands that write the tables of these figures. @returns false when one failed */
+const recomputed = async (wanted: readonly Figure[], data: string): Promise<boolean> => {
+  const { recipes } = await import('../figures/catalogue.js')
+  const needed = new Set(wanted.flatMap(({ tables }) => tables))
+  for (const { tables, command } of recipes.filter((recipe) => recipe.tables.some((table) => needed.has(table)))) {
+    process.stdout.write(`teamtr ${command.join(' ')} → ${tables.join(', ')}\n`)
+    const bin = fileURLToPath(new URL('../../bin/teamtr.js', import.meta.url))
+    const { status } = spawnSync(process.execPath, [bin, ...command, '--out', data], { stdio: ['ignore', 'ignore', 'inherit'] })
+    if (status !== 0) {
+      process.stderr.write(`teamtr: ${command[0]} failed; no figure was drawn\n`)
+      process.exitCode = 1
+      return false
+    }
+  }
+  return true
+}
+
+const draw = async (figure: Figure, data: string, out: string): Promise<Drawn> => {
+  const { parseCsv, toCsv } = await import('../figures/csv.js')
+  const { themed, toPng, toSvg } = await import('../figures/render.js')
+  const { readText, writeAtomic } = await import('../util/files.js')
+  const { name, title, subtitle, tables } = figure
+  const rows = figure.rows(...tables.map((table) => parseCsv(readText(join(data, table)))))
+  if (rows.length === 0) throw new InputError(`figure ${name}: ${tables.map((table) => join(data, table)).join(', ')}: no row to draw`)
+  const spec = figure.draw(rows, { title, subtitle })
+  const svg = await toSvg(spec)
+  const contents = { svg, png: await toPng(svg), 'vl.json': `${JSON.stringify(themed(spec), null, 1)}\n`, csv: toCsv(rows) }
+  for (const [extension, content] of Object.entries(contents)) writeAtomic(join(out, `${name}.${extension}`), content)
+  return { figure, svg, files: Object.keys(contents).map((extension) => `${name}.${extension}`) }
+}
+
+const writeGallery = async (drawn: readonly Drawn[], out: string): Promise<string> => {
+  const { htmlPage } = await import('../figures/page.js')
+  const { writeAtomic } = await import('../util/files.js')
+  const page = join(out, 'index.html')
+  writeAtomic(page, htmlPage('TeamTR: figures', drawn.map(({ figure: { title, tables }, svg, files }) => ({
+    heading: title,
+    text: [`From ${tables.map((table) => `data/${table}`).join(', ')}.`],
+    figures: [{ svg, alt: title, files }],
+  }))))
+  return page
+}
