@@ -87,11 +87,11 @@ export const scoreMath = (record: MathRecord, response: string, asked: AnswerFor
   const { answer, form } = extractAnswer(response, asked)
   if (form === 'none') return { score: 0, verdict: 'invalid', reason: 'no final answer is stated', measures }
   const { equal, reason } = equivalent(answer, record.answer)
-  const said = `${show(answer)} (${FORMS[form]})`
-  return equal
-    ? { score: 1, verdict: 'correct', reason: `${said} is ${show(record.answer)}: ${reason}`, measures }
-    : { score: 0, verdict: 'wrong', reason: `${said} is not ${show(record.answer)}: ${reason}`, measures }
+  const compared = `${quoted(answer)} (${FORMS[form]}) is ${equal ? '' : 'not '}${quoted(record.answer)}: ${reason}`
+  return equal ? { score: 1, verdict: 'correct', reason: compared, measures } : { score: 0, verdict: 'wrong', reason: compared, measures }
 }
+
+const quoted = (text: string): string => `"${(text.length > 60 ? `${text.slice(0, 57)}…` : text).replace(/\s+/g, ' ')}"`
 
 const FORMS = { boxed: 'in a box', line: 'after "Answer:"', phrase: 'after "answer is"', number: 'the last number', none: '' }
 

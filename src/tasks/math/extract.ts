@@ -6,8 +6,9 @@
  * - `phrase`: the last `the answer is …`, to the end of its sentence;
  * - `number`: the last plain number, when nothing is announced.
  *
- * A problem asks for one of the first two; that one is tried first (../shared/benchmarks: MATH-500 asks
- * for a box, AIME and DAPO for an `Answer:` line). Every step is linear in the response.
+ * A problem asks for one of the first two (../shared/benchmarks: MATH-500 asks for a box, AIME and DAPO for an
+ * `Answer:` line). Where a line is asked for, it goes before a box that comes earlier, not before one that comes later.
+ * Every step is linear in the response.
  */
 export type AnswerForm = 'boxed' | 'line'
 
@@ -21,13 +22,15 @@ export interface Extracted {
 const TAIL = 4096
 
 export const extractAnswer = (response: string, asked: AnswerForm): Extracted => {
+  const line = lastMatchEnd(response, ANSWER_LINE)
+  const lineFirst = asked === 'line' && lastBoxAt(response) < line
   const tries: [Extracted['form'], () => string | undefined][] = [
     ['boxed', () => lastBoxed(response)],
-    ['line', () => lastAnnounced(response, ANSWER_LINE, false)],
-    ['phrase', () => lastAnnounced(response, ANSWER_IS, true)],
+    ['line', () => announced(response, line, false)],
+    ['phrase', () => announced(response, lastMatchEnd(response, ANSWER_IS), true)],
     ['number', () => lastNumber(response)],
   ]
-  if (asked === 'line') [tries[0], tries[1]] = [tries[1], tries[0]]
+  if (lineFirst) [tries[0], tries[1]] = [tries[1], tries[0]]
   for (const [form, attempt] of tries) {
     const answer = attempt()?.trim()
     if (answer) return { answer, form }
@@ -35,9 +38,13 @@ export const extractAnswer = (response: string, asked: AnswerForm): Extracted =>
   return { answer: '', form: 'none' }
 }
 
+const BOXES = ['\\boxed', '\\fbox', '\\framebox']
+
+const lastBoxAt = (text: string): number => Math.max(...BOXES.map((command) => text.lastIndexOf(command)))
+
 /** The argument of the last box; undefined when there is none or when its braces never close (a response cut short). */
 export const lastBoxed = (text: string): string | undefined => {
-  for (const command of ['\\boxed', '\\fbox', '\\framebox']) {
+  for (const command of BOXES) {
     const at = text.lastIndexOf(command)
     if (at < 0) continue
     let start = at + command.length
@@ -64,9 +71,14 @@ export const closingBrace = (text: string, open: number): number => {
 const ANSWER_LINE = /(?:answer|答案)[*_]{0,2}\s*[::]/gi
 const ANSWER_IS = /answer\s+is\b[*_]{0,2}\s*[::]?/gi
 
-const lastAnnounced = (text: string, marker: RegExp, sentence: boolean): string | undefined => {
+const lastMatchEnd = (text: string, marker: RegExp): number => {
   let end = -1
   for (const match of text.matchAll(marker)) end = match.index! + match[0].length
+  return end
+}
+
+/** What is said from `end` on: to the end of the line or of the sentence, or a display. */
+const announced = (text: string, end: number, sentence: boolean): string | undefined => {
   if (end < 0) return undefined
   const rest = text.slice(end, end + TAIL).replace(/^[\s*_`]+/, '')
   const display = displayMath(rest)

@@ -53,7 +53,7 @@ export const tokenise = (source: string, merge: boolean): Token[] => {
     const glued = at > 0 && /[\w)}]/.test(text[at - 1])
     const number = take(merge && brackets === 0 ? MERGED_NUMBER : NUMBER)
     if (number !== undefined) {
-      const plain = number.replace(/\\[,!]|[{},]/g, '')
+      const plain = number.replace(/\\[,!]|[{}, ]/g, '')
       const repeating = plain.includes('.') ? take(REPEATING) : undefined
       tokens.push({ type: 'number', text: plain, ...(repeating && { repeating: repeating.replace(/\D/g, '') }) })
       continue
@@ -98,7 +98,7 @@ const foldDegrees = (tokens: readonly Token[]): Token[] => {
 
 const SPACE = /(?:\s|~|\\[\s,;:!>]|\\(?:quad|qquad|displaystyle|limits|hfill)(?![a-zA-Z]))+/y
 /** Thousands in LaTeX: `10{,}000`, `10\,000`, `10,\!000`; with `merge` also `10,000`. */
-const LATEX_GROUPS = String.raw`\d{1,3}(?:(?:\{,\}|,?\\[,!])\d{3})+(?!\d)`
+const LATEX_GROUPS = String.raw`\d{1,3}(?:(?:\{,\}|,?\\[,!]) ?\d{3})+(?!\d)`
 const COMMA_GROUPS = String.raw`\d{1,3}(?:,\d{3})+(?!\d|,\d)`
 const FRACTION = String.raw`(?:\.\d+|\.(?=\\overline))?(?:[eE][+-]?\d{1,5}(?![\w.]))?`
 const NUMBER = new RegExp(String.raw`(?:${LATEX_GROUPS}|\d+)${FRACTION}|\.\d+|\.(?=\\overline)`, 'y')

@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { equivalent } from '../../../src/tasks/math/equivalent.js'
 
@@ -72,6 +73,13 @@ const equal: Record<string, [string, string][]> = {
     ['\\begin{bmatrix} 1 & 2 \\\\ 3 & 4 \\end{bmatrix}', '\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}'], ['\\left(\\begin{array}{cc} 1 & 2 \\\\ 3 & 4 \\end{array}\\right)', '\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}'],
     ['\\frac12 \\begin{pmatrix} 2 \\\\ 4 \\end{pmatrix}', '\\begin{pmatrix} 1 \\\\ 2 \\end{pmatrix}'], ['\\begin{pmatrix} 1 & 0 \\\\ 0 & 1 \\\\ \\end{pmatrix}', '\\begin{pmatrix} 1 & 0 \\\\ 0 & 1 \\end{pmatrix}'],
   ],
+  'as in the data sets': [
+    ['\\$32,\\!348', '32348'], ['11,\\! 111,\\! 111,\\! 100', '11111111100'], ['\\text{June 20}', 'June 20'], ['\\frac{270}7\\text{ degrees}', '\\frac{270}{7}'], ['\\{1\\pm\\sqrt{5},-2\\}', '-2, 1-\\sqrt5, 1+\\sqrt5'],
+    ['\\frac 59', '\\frac{5}{9}'], ['15\\mbox{ cm}^2', '15'], ['(x, y) = (0,1), (1,0)', '(1,0),(0,1)'], ['(0,1) \\text{ or } (1,0)', '(1,0), (0,1)'], ['n = 1, 3', '3, 1'], ['33 \\frac{1}{3}\\%', '33\\tfrac13'], ['33\\frac13\\%', '\\frac13'],
+    ['e^{-1}', '\\frac{1}{e}'], ['-\\ln{2}', '\\ln \\frac{1}{2}'], ['\\{(1,2),(2,1)\\}', '\\{(2,1),(1,2)\\}'], ['\\text{no real solutions}', 'No real solutions'], ['f(2) < f(1) < f(4)', 'f(2)<f(1)<f(4)'], ['\\approx 3.14', '3.14'], ['||x|-1|', '|1-|x||'],
+    ['\\frac12x', '\\frac{x}{2}'], ['x^2y^3', 'y^3 x^2'], ['5\\,\\text{m/s}', '5 \\text{ meters per second}'], ['±\\frac12', '\\pm 0.5'], ['\\theta = \\frac{\\pi}{4}', '\\pi/4'], ['10\\text{ units}^2', '10'], ['\\mathrm{No}', 'no'], ['2\\cdot(7!)', '10080'],
+    ['x^4 + 4', '(x^2-2x+2)(x^2+2x+2)'], ['\\sqrt{2 + \\sqrt{3}}', '\\frac{\\sqrt{6}+\\sqrt{2}}{2}'], ['\\cos 36^\\circ', '\\frac{1+\\sqrt5}{4}'], ['y = -\\frac{1}{2}x + 3', 'x + 2y = 6'], ['a = 3, b = -2', 'b=-2, a=3'], ['\\dbinom{7}{2}', '21'], ['(-3)^{3}', '-27'],
+  ],
   bases: [['2516_8', '2516_{8}'], ['4210_{5}', '4210_5'], ['1A3_{16}', '1A3_{16}'], ['0101_2', '101_2']],
   times: [['3:45', '3:45'], ['3:45 \\text{ p.m.}', '3:45 PM'], ['06:30', '6:30'], ['2:3', '2 : 3'], ['\\sqrt{2}:1', '\\sqrt2 : 1']],
   unreadable: [['\\sum_{k=1}^n k', '\\sum_{k=1}^n k'], ['\\int_0^1 x\\,dx', '\\int_0^1 x dx'], ['9^{9^{9^9}}', '9^{9^{9^9}}']],
@@ -126,6 +134,11 @@ const different: Record<string, [string, string][]> = {
     ['\\begin{pmatrix}1\\\\2\\end{pmatrix}', '\\begin{pmatrix}2\\\\1\\end{pmatrix}'], ['\\begin{pmatrix}1\\\\2\\end{pmatrix}', '\\begin{pmatrix}1&2\\end{pmatrix}'], ['\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}', '\\begin{pmatrix}1&3\\\\2&4\\end{pmatrix}'],
     ['\\begin{vmatrix}1&2\\\\3&4\\end{vmatrix}', '\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}'], ['\\begin{pmatrix} -1/3 \\\\ 2/3 \\\\ 5/3 \\end{pmatrix}', '\\begin{pmatrix} 1/3 \\\\ 2/3 \\\\ 5/3 \\end{pmatrix}'],
   ],
+  'as in the data sets': [
+    ['\\frac 59', '\\frac{9}{5}'], ['(0,1), (1,0)', '(0,1)'], ['33\\frac13\\%', '33'], ['a = 3, b = -2', 'a = -2, b = 3'], ['\\text{June 20}', '\\text{June 2}'], ['f(2) < f(1) < f(4)', 'f(1) < f(2) < f(4)'], ['e^{-1}', 'e'], ['\\ln 2', '\\ln 3'],
+    ['5\\text{ m/s}', '5 \\text{ km/h}'], ['||x|-1|', '|x-1|'], ['x^2y^3', 'x^3y^2'], ['y = -\\frac{1}{2}x + 3', 'x + 2y = 3'], ['(-3)^{2}', '-9'], ['\\{(1,2),(2,1)\\}', '\\{(1,2)\\}'], ['x^4 + 4', '(x^2+2)^2'], ['\\frac{\\sqrt6+\\sqrt2}{4}', '\\sqrt{2+\\sqrt3}'],
+    ['\\frac{2}{3}1', '\\frac{2}{3}'], ['p - q1', 'p - q'], ['2000.0001', '2000'], ['0.9999999999', '1'], ['\\sqrt{51}', '7.14142842854285'],
+  ],
   bases: [['2516_8', '2516_9'], ['2516_8', '2516'], ['2516_8', '2516_{80}'], ['101_2', '5'], ['2516_8', '2561_8'], ['101_2', '5_{10}']],
   times: [['3:45', '3:54'], ['3:45 \\text{ p.m.}', '3:45 \\text{ a.m.}'], ['2:3', '3:2'], ['2:3', '23'], ['12:05', '12:50']],
   unreadable: [['\\sum_{k=1}^n k', '\\sum_{k=1}^m k'], ['9^{9^{9^9}}', '9^{9^{9^8}}'], ['\\int_0^1 x dx', '\\int_0^2 x dx'], ['\\{x | x > 0\\}', '\\{x | x < 0\\}']],
@@ -143,4 +156,23 @@ describe('nearly equal, but wrong', () => {
     expect(equivalent(a, b)).toMatchObject({ equal: false })
     expect(equivalent(b, a)).toMatchObject({ equal: false })
   })
+})
+
+test('the same, whichever way round; and every answer equals itself', () => {
+  const piece = fc.constantFrom(...'1 2 10 0.5 x y n a_1 \\pi e i + - * / ^2 ^{n} \\frac12 \\frac{x}{3} \\sqrt{2} \\sqrt{x} ( ) [ ] , \\{ \\} = < \\le \\pm ! | \\sin \\ln % ^\\circ \\text{cm} \\text{or} \\infty \\cup : _5 cm apples'.split(' '))
+  const answer = fc.array(piece, { minLength: 1, maxLength: 6 }).map((parts) => parts.join(' '))
+  fc.assert(fc.property(answer, answer, (a, b) => {
+    expect(equivalent(a, a).equal).toBe(true)
+    expect(equivalent(a, b).equal).toBe(equivalent(b, a).equal)
+  }), { seed: 3, numRuns: 1500 })
+})
+
+test('a random polynomial equals its expansion, and not another', () => {
+  const coefficient = fc.integer({ min: -9, max: 9 })
+  fc.assert(fc.property(coefficient, coefficient, coefficient, coefficient, (a, b, c, d) => {
+    const factored = `(${a}x + ${b})(${c}x + ${d})`
+    const expanded = `${a * c}x^2 + ${a * d + b * c}x + ${b * d}`
+    expect(equivalent(factored, expanded)).toMatchObject({ equal: true })
+    expect(equivalent(factored, `${a * c}x^2 + ${a * d + b * c}x + ${b * d + 1}`)).toMatchObject({ equal: false })
+  }), { seed: 6, numRuns: 200 })
 })
