@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
-import { InputError } from '../util/errors.js'
+import { InputError, oneLine } from '../util/errors.js'
 import { addCheck } from './check.js'
 import { addVerify } from './verify.js'
 import { addDemo } from './demo.js'
@@ -52,7 +52,7 @@ const run = async (): Promise<void> => {
     if (error instanceof CommanderError) {
       process.exitCode = error.exitCode === 0 ? 0 : 2
     } else if (error instanceof InputError) {
-      process.stderr.write(`teamtr: ${error.message}\n`)
+      process.stderr.write(`teamtr: ${oneLine(error.message)}\n`)
       process.exitCode = 2
     } else {
       throw error

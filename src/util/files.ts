@@ -1,4 +1,4 @@
-import { mkdirSync, openSync, closeSync, fsyncSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
+import { existsSync, mkdirSync, openSync, closeSync, fsyncSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { parse as parseYaml } from 'yaml'
 import { InputError, messageOf } from './errors.js'
@@ -9,8 +9,9 @@ const MAX_TEXT = 512 * 2 ** 20
 /** @throws InputError when the file is missing, unreadable, not a file, or larger than 512 MiB */
 export const readText = (file: string): string => {
   try {
-    const { size } = statSync(file)
-    if (size > MAX_TEXT) throw new InputError(`${file}: ${size} bytes; at most ${MAX_TEXT} are read`)
+    const status = statSync(file)
+    if (status.isCharacterDevice() || status.isBlockDevice()) throw new InputError(`${file}: is a device; a file is needed`)
+    if (status.size > MAX_TEXT) throw new InputError(`${file}: ${status.size} bytes; at most ${MAX_TEXT} are read`)
     return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file))
   } catch (error) {
     if (error instanceof InputError) throw error
@@ -47,7 +48,7 @@ export const readConfig = (file: string): unknown => {
 export const writeAtomic = (file: string, content: string | Uint8Array | Iterable<Uint8Array>): void => {
   const temporary = `${file}.${process.pid}.tmp`
   try {
-    mkdirSync(dirname(file), { recursive: true })
+    makeFolder(dirname(file))
     const descriptor = openSync(temporary, 'w')
     try {
       const parts = typeof content === 'string' ? [Buffer.from(content)] : content instanceof Uint8Array ? [content] : content
@@ -58,8 +59,19 @@ export const writeAtomic = (file: string, content: string | Uint8Array | Iterabl
     }
     renameSync(temporary, file)
   } catch (error) {
-    rmSync(temporary, { force: true })
+    if (existsSync(temporary)) rmSync(temporary)
     if (!(error instanceof Error && 'syscall' in error)) throw error
     throw new InputError(`${file}: cannot be written: ${messageOf(error)}`)
+  }
+}
+
+/** The folder and those above it. Node's `recursive` never returns where a parent exists and refuses the folder with ENOENT, as /proc does (v20). */
+const makeFolder = (folder: string): void => {
+  if (existsSync(folder)) return
+  makeFolder(dirname(folder))
+  try {
+    mkdirSync(folder)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error // another process was quicker
   }
 }

@@ -20,8 +20,17 @@ export const fieldName = (path: readonly PropertyKey[]): string =>
 
 /** A value as it should appear in a message: JSON, cut at 60 characters. */
 export const show = (value: unknown): string => {
-  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : JSON.stringify(value) ?? String(value)
+  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : json(value) ?? String(value)
   return text.length > 60 ? `${text.slice(0, 57)}…` : text
+}
+
+/** JSON of a value; what nests too deep to be written is named by its kind. */
+const json = (value: unknown): string | undefined => {
+  try {
+    return JSON.stringify(value)
+  } catch {
+    return Array.isArray(value) ? 'a list' : typeof value
+  }
 }
 
 /** ` (did you mean "gamma"?)` when a known name is near, else ''. */
@@ -46,7 +55,8 @@ const describe = (issue: z.core.$ZodIssue, schema: z.ZodType): string => {
   }
   const input = 'discriminator' in issue ? (issue.input as Record<string, unknown>)[issue.discriminator as string] : issue.input
   const holds = input === undefined ? 'missing' : `holds ${show(input)}`
-  return `${at}${holds}; ${issue.message.replace(/^Invalid input: /, '')}`
+  const right = issue.message.replace(/^Invalid input: /, '').replace('expected nonoptional, received undefined', 'it is needed')
+  return `${at}${holds}; ${right}`
 }
 
 /** The known keys of the object that `path` leads to inside `schema`. */

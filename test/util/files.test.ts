@@ -1,0 +1,51 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { InputError, oneLine } from '../../src/util/errors.js'
+import { readJson, readText, writeAtomic } from '../../src/util/files.js'
+import { show } from '../../src/util/validate.js'
+
+const folder = mkdtempSync(join(tmpdir(), 'teamtr-files-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+describe('writeAtomic', () => {
+  it('makes the folders, writes, replaces, and leaves nothing else', () => {
+    const file = join(folder, 'a', 'b', 'c.txt')
+    writeAtomic(file, 'one')
+    writeAtomic(file, 'two')
+    expect(readFileSync(file, 'utf8')).toBe('two')
+    expect(readdirSync(join(folder, 'a', 'b'))).toEqual(['c.txt'])
+  })
+
+  it('where it cannot write it says so in one line, and returns: below a file, below a device, below /proc', () => {
+    const file = join(folder, 'plain')
+    writeFileSync(file, '')
+    const places = [join(file, 'x'), join(file, 'y', 'x'), '/dev/null/x', ...(existsSync('/proc/self') ? ['/proc/teamtr/x'] : [])]
+    for (const place of places) {
+      expect(() => writeAtomic(place, 'text'), place).toThrow(InputError)
+      expect(() => writeAtomic(place, 'text'), place).toThrow(/^.*x: cannot be written: .*$/)
+    }
+  })
+})
+
+describe('readText', () => {
+  it('refuses folders and devices, which never end', () => {
+    expect(() => readText(folder)).toThrow(`${folder}: is a folder`)
+    if (existsSync('/dev/zero')) expect(() => readText('/dev/zero')).toThrow('/dev/zero: is a device; a file is needed')
+  })
+})
+
+describe('messages', () => {
+  it('stay one line, whatever a file holds', () => {
+    const file = join(folder, 'bad.json')
+    writeFileSync(file, 'a\n\u001b[31mb')
+    expect(() => readJson(file)).toThrow(InputError)
+    expect(oneLine('a\nb\u001b[31m\u009bc\u2028ü')).toBe('a\\nb\\u001b[31m\\u009bc\\u2028ü')
+  })
+
+  it('name what nests too deep to be shown', () => {
+    const deep = JSON.parse('['.repeat(200_000) + ']'.repeat(200_000)) as unknown
+    expect(show(deep)).toBe('a list')
+  })
+})
