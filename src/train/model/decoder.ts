@@ -173,22 +173,51 @@ export const prefill = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2
   return { logits: head(config, weights, lookUp(x, last)), cache: { keys, values } }
 }
 
+/** What a step reads beside the cache: one more token for every row. */
+export type Tokens = {
+  /** [B, 1] int32. */
+  ids: tf.Tensor2D
+  /** [B] int32. */
+  positions: tf.Tensor1D
+  rotation: Rotation
+  /** [B or 1, 1, 1, time or 1]: −10⁹ where a row's prompt was padded, time including this token. */
+  mask: tf.Tensor4D
+}
+
 /**
- * One more token for every row.
+ * The next tokens of B rows, at their positions in their own texts.
  *
- * @param ids [B, 1] int32
- * @param positions of these tokens, one per row
- * @param mask [B, 1, 1, time + 1]: −10⁹ where a row's prompt was padded; absent where none was
+ * @param padded of each row, its prompt's length and what that was padded to; −10⁹ goes between
+ * @param time tokens in the cache, and this one
+ */
+export const tokensAt = (
+  config: DecoderConfig, ids: readonly number[], positions: readonly number[], padded: readonly (readonly [from: number, to: number])[], time: number,
+): Tokens => {
+  const alike = positions.every((position) => position === positions[0])
+  return {
+    ids: tf.tensor2d(ids as number[], [ids.length, 1], 'int32'),
+    positions: tf.tensor1d(positions as number[], 'int32'),
+    rotation: alike ? rotationAt(config, positions.slice(0, 1)) : rotationAt(config, positions, true),
+    mask: paddingMask(padded, time),
+  }
+}
+
+const paddingMask = (padded: readonly (readonly [number, number])[], time: number): tf.Tensor4D => {
+  if (padded.every(([from, to]) => from === to)) return tf.zeros([1, 1, 1, 1])
+  const mask = new Float32Array(padded.length * time)
+  padded.forEach(([from, to], b) => mask.fill(-1e9, b * time + from, b * time + to))
+  return tf.tensor4d(mask, [padded.length, 1, 1, time])
+}
+
+/**
+ * One more token for every row. A function of tensors alone, that mentions no size but the model's: so it can be compiled (graph.ts).
+ *
  * @returns logits [B, V], and the cache grown by one
  */
-export const step = (
-  config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, positions: readonly number[], cache: Cache, mask?: tf.Tensor4D,
-): Read => {
-  const alike = positions.every((position) => position === positions[0])
-  const rotation = alike ? rotationAt(config, positions.slice(0, 1)) : rotationAt(config, positions, true)
+export const step = (config: DecoderConfig, weights: Weights, { ids, positions, rotation, mask }: Tokens, cache: Cache): Read => {
   const keys: tf.Tensor4D[] = []
   const values: tf.Tensor4D[] = []
-  const x = trunk(config, weights, ids, () => tf.tensor1d(positions as number[], 'int32'), (heads, layer) => {
+  const x = trunk(config, weights, ids, () => positions, (heads, layer) => {
     const [q, k, v] = rotated(config, heads, rotation)
     keys.push(tf.concat([cache.keys[layer], k], 2))
     values.push(tf.concat([cache.values[layer], v], 2))
@@ -202,8 +231,8 @@ const rotated = ({ heads: H, kvHeads: K }: DecoderConfig, heads: tf.Tensor4D, ro
   tf.split(rotate(heads, rotation), [H, K, K], 1) as tf.Tensor4D[]
 
 /** softmax(q kᵀ + mask) v without a gradient. @param q [B, H, T, headDim] @returns the same shape */
-const attend = (q: tf.Tensor4D, k: tf.Tensor4D, v: tf.Tensor4D, mask?: tf.Tensor): tf.Tensor4D => {
+const attend = (q: tf.Tensor4D, k: tf.Tensor4D, v: tf.Tensor4D, mask: tf.Tensor): tf.Tensor4D => {
   const scores = tf.matMul(grouped(q, k.shape[1]), k, false, true)
-  const o = tf.matMul(tf.softmax(mask ? tf.add(scores, mask) : scores), v)
+  const o = tf.matMul(tf.softmax(tf.add(scores, mask)), v)
   return o.shape[1] === q.shape[1] ? (o as tf.Tensor4D) : tf.reshape(o, q.shape)
 }

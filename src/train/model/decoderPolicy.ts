@@ -1,11 +1,12 @@
 import { tf } from '../backend.js'
+import { compileGraph, compiles } from '../graph.js'
 import type { ParameterSlot, Policy } from '../policy.js'
 import type { DecoderConfig } from './config.js'
-import { logits, type Weights } from './decoder.js'
+import { logits, step, type Cache, type Read, type Tokens, type Weights } from './decoder.js'
 import { markedLogProbs } from './functions.js'
 import { decoderLayout, loraLayout, named, type LoraConfig } from './layout.js'
 import { adapterWeights } from './lora.js'
-import { sampleMessages } from './sampleMessages.js'
+import { sampleMessages, type Stepper } from './sampleMessages.js'
 
 /** A decoder whose every parameter is trained: θ holds them all. */
 export const decoderPolicy = (config: DecoderConfig): Policy => {
@@ -34,6 +35,7 @@ export const frozenPolicy = (config: DecoderConfig, base: Weights): Policy => po
 const policyOf = (config: DecoderConfig, layout: readonly ParameterSlot[], frozen: Weights, trained: (theta: tf.Tensor1D) => Weights): Policy => {
   const logDistributions: Policy['logDistributions'] = (theta, batch) =>
     tf.tidy(() => tf.logSoftmax(logits(config, { ...frozen, ...trained(theta) }, batch.ids, batch.places)))
+  let compiled: CompiledStep | undefined
   return {
     layout,
     vocabulary: config.vocabulary,
@@ -41,11 +43,46 @@ const policyOf = (config: DecoderConfig, layout: readonly ParameterSlot[], froze
     logProbs: (theta, batch) => tf.tidy(() => markedLogProbs(logDistributions(theta, batch), batch.picks)),
     sample: async (theta, prompts, options) => {
       const own = tf.tidy(() => trained(theta))
+      const weights = { ...frozen, ...own }
+      const next: Stepper = options.maxTokens >= WORTH_COMPILING && compiles()
+        ? (tokens, cache) => (compiled ??= compileStep(config, weights, tokens, cache))(weights, tokens, cache)
+        : (tokens, cache) => step(config, weights, tokens, cache)
       try {
-        return await sampleMessages(config, { ...frozen, ...own }, prompts, options)
+        return await sampleMessages(config, weights, next, prompts, options)
       } finally {
         tf.dispose(own)
       }
     },
   }
+}
+
+/**
+ * From this length of messages on, steps are compiled where they can be: that takes a few tenths of a second once. It must not depend on how often
+ * a policy was used, since the two round differently, and a run that is resumed must go on with the same numbers.
+ */
+const WORTH_COMPILING = 4
+
+type CompiledStep = (weights: Weights, tokens: Tokens, cache: Cache) => Read
+
+/** `step` as a graph, whose inputs are everything that it reads. */
+const compileStep = (config: DecoderConfig, weights: Weights, tokens: Tokens, cache: Cache): CompiledStep => {
+  const names = Object.keys(weights)
+  const flat = (weights: Weights, { ids, positions, rotation: { cos, sin, turn }, mask }: Tokens, { keys, values }: Cache): tf.Tensor[] =>
+    [ids, positions, cos, sin, turn, mask, ...names.map((name) => weights[name]), ...keys, ...values]
+  const graph = compileGraph((inputs) => {
+    const [ids, positions, cos, sin, turn, mask, ...rest] = inputs
+    const own = Object.fromEntries(names.map((name, i) => [name, rest[i]]))
+    const { logits, cache } = step(config, own, { ids, positions, rotation: { cos, sin, turn }, mask } as Tokens, cacheOf(rest.slice(names.length)))
+    return [logits, ...cache.keys, ...cache.values]
+  }, flat(weights, tokens, cache))
+  return (weights, tokens, cache) => {
+    const [logits, ...rest] = graph(flat(weights, tokens, cache))
+    return { logits: logits as tf.Tensor2D, cache: cacheOf(rest) }
+  }
+}
+
+/** Keys of all layers, then values. */
+const cacheOf = (tensors: readonly tf.Tensor[]): Cache => {
+  const layers = tensors.length / 2
+  return { keys: tensors.slice(0, layers) as tf.Tensor4D[], values: tensors.slice(layers) as tf.Tensor4D[] }
 }

@@ -1,15 +1,18 @@
 import { tf } from '../backend.js'
 import type { SampledMessage, SampleOptions } from '../policy.js'
 import type { DecoderConfig } from './config.js'
-import { prefill, step, type Read, type Weights } from './decoder.js'
+import { prefill, tokensAt, type Cache, type Read, type Tokens, type Weights } from './decoder.js'
 import { draw } from './sampling.js'
+
+/** One more token for every row of a batch, as `step` computes it. */
+export type Stepper = (tokens: Tokens, cache: Cache) => Read
 
 /**
  * Sample one message after each prompt, all in one batch with a KV cache. Equal prompts are read once; messages that have ended leave the batch
  * when they are half of it. Tokens are drawn in the order of the prompts, one number of `random` each.
  */
 export const sampleMessages = async (
-  config: DecoderConfig, weights: Weights, prompts: readonly (readonly number[])[], options: SampleOptions,
+  config: DecoderConfig, weights: Weights, next: Stepper, prompts: readonly (readonly number[])[], options: SampleOptions,
 ): Promise<SampledMessage[]> => {
   const messages = prompts.map(() => ({ tokens: [] as number[], logProbs: [] as number[], samplingLogProbs: [] as number[] }))
   if (prompts.length === 0 || options.maxTokens < 1) return messages
@@ -38,10 +41,9 @@ export const sampleMessages = async (
     const smaller = 2 * going.length <= batch.length
     if (smaller) batch = going.map((i) => batch[i])
     read = tf.tidy(() => {
-      const cache = smaller ? rowsOf(before, going) : before
-      const last = tf.tensor2d(batch.map((b) => messages[b].tokens.at(-1)!), [batch.length, 1], 'int32')
       const lengths = batch.map((b) => prompts[b].length)
-      return step(config, weights, last, lengths.map((length) => length + u - 1), cache, padding(lengths, longest, u))
+      const tokens = tokensAt(config, batch.map((b) => messages[b].tokens.at(-1)!), lengths.map((length) => length + u - 1), lengths.map((length) => [length, longest]), longest + u)
+      return next(tokens, smaller ? rowsOf(before, going) : before)
     })
     tf.dispose(before)
   }
@@ -66,16 +68,7 @@ const readPrompts = (config: DecoderConfig, weights: Weights, prompts: readonly 
     return { logits: tf.gather(logits, tf.tensor1d(row, 'int32')), cache: rowsOf(cache, row) }
   })
 
-const rowsOf = ({ keys, values }: Read['cache'], rows: readonly number[]): Read['cache'] => {
+const rowsOf = ({ keys, values }: Cache, rows: readonly number[]): Cache => {
   const index = tf.tensor1d(rows as number[], 'int32')
   return { keys: keys.map((k) => tf.gather(k, index)), values: values.map((v) => tf.gather(v, index)) }
-}
-
-/** [B, 1, 1, longest + grown]: −10⁹ where a row's prompt was padded; undefined where none was. */
-const padding = (lengths: readonly number[], longest: number, grown: number): tf.Tensor4D | undefined => {
-  if (lengths.every((length) => length === longest)) return undefined
-  const width = longest + grown
-  const mask = new Float32Array(lengths.length * width)
-  lengths.forEach((length, b) => mask.fill(-1e9, b * width + length, b * width + longest))
-  return tf.tensor4d(mask, [lengths.length, 1, 1, width])
 }
