@@ -26,21 +26,23 @@ Example: teamtr check ../shared/theory-cases/ring-3.json`,
     .action(async (file: string, { json }: { json?: boolean }) => {
       const { caseReport } = await import('../theory/report.js')
       const { jsonNumber } = await import('../theory/json.js')
+      const { oneLine } = await import('../util/errors.js')
       const { readJson } = await import('../util/files.js')
       const { theoryCase, report } = caseReport(readJson(file), file)
       const text = json
         ? JSON.stringify(report, (_, value) => (typeof value === 'number' ? jsonNumber(value) : value))
         : readable(
-            `${theoryCase.id}: ${theoryCase.input.mdp.n} agents, ${theoryCase.input.mdp.states} states, γ = ${theoryCase.input.mdp.gamma}`,
+            `${oneLine(theoryCase.id)}: ${theoryCase.input.mdp.n} agents, ${theoryCase.input.mdp.states} states, γ = ${theoryCase.input.mdp.gamma}`,
             report,
           )
       process.stdout.write(`${text}\n`)
     })
 }
 
-const readable = (title: string, { steps, stage }: StageReport): string =>
+const readable = (title: string, { teams, steps, stage }: StageReport): string =>
   [
     title,
+    `proven errors: ‖d − exact‖₁ ≤ ${largest(teams, 'dError')}, ‖V − exact‖∞ ≤ ${largest(teams, 'vError')} of every team`,
     '',
     textTable(
       ['step', 'agent', 'ρ', 'D_tok', 'E TV', '‖Δd‖₁', 'L_seq', 'L_stale', 'improvement', 'Thm 3.4', 'slack'],
@@ -73,9 +75,12 @@ const readable = (title: string, { steps, stage }: StageReport): string =>
     ),
   ].join('\n')
 
+const largest = (teams: StageReport['teams'], error: 'dError' | 'vError'): string =>
+  Math.max(...teams.map((team) => team[error])).toExponential(1)
+
 const pair = (left: number, right: number | undefined): string[] => (right === undefined ? ['', ''] : [number(right), number(left - right)])
 
-const number = (x: number): string => (Number.isFinite(x) ? Number(x.toPrecision(6)).toString() : x > 0 ? '∞' : '−∞')
+const number = (x: number): string => (Number.isFinite(x) ? Number(x.toPrecision(6)).toString() : String(x).replace('-', '−').replace('Infinity', '∞'))
 
 const STAGE_BOUNDS = [
   'thm36',

@@ -69,8 +69,8 @@ Example: teamtr scaling --n 2,4,8,16,32 --out data`,
         ),
       }))
       bar.end()
-      if (options.out !== undefined) await writeTables(options.out, results)
       process.stdout.write(`${options.json ? JSON.stringify(results, null, 2) : (await Promise.all(results.map(readable))).join('\n\n')}\n`)
+      if (options.out !== undefined) await writeTables(options.out, results)
     })
 }
 

@@ -24,7 +24,7 @@ export const addVerify = (program: Command): void => {
     .option('--cases <n>', 'number of cases', whole(1), 10_000)
     .option('--seed <s>', 'seed of the cases', whole(0), 1)
     .option('--first <k>', 'number of the first case (to run one again: --first K --cases 1)', whole(0), 0)
-    .option('--jobs <j>', 'worker threads; the result does not depend on it', whole(1), availableParallelism())
+    .option('--jobs <j>', 'worker threads; the result does not depend on it', whole(1, 256), availableParallelism())
     .option('--json', 'print the tallies as JSON')
     // a wrong constant on purpose, to see that the check notices: not for general use
     .addOption(new Option('--broken <how>').choices(['halfConstant', 'horizonDropped', 'klSwapped'] satisfies Mutation[]).hideHelp())
@@ -55,11 +55,11 @@ Exit codes: 0 no violation, 1 a violation (its seed and case are printed), 2 wro
 }
 
 const whole =
-  (least: number) =>
+  (least: number, most = 2 ** 31) =>
   (text: string): number => {
     const value = Number(text)
-    if (!Number.isSafeInteger(value) || value < least || value > 2 ** 31)
-      throw new InvalidArgumentError(`A whole number, ${least} to ${2 ** 31}.`)
+    if (text.trim() === '' || !Number.isSafeInteger(value) || value < least || value > most)
+      throw new InvalidArgumentError(`A whole number, ${least} to ${most}.`)
     return value
   }
 

@@ -77,7 +77,7 @@ export const shiftBound = ({ gamma, steps, cap = false }: { gamma: number; steps
  * Σ L_i^stale − Σ_i M_i Σ_{k≤i} S_k/(1−γ) − Σζ_i/(1−γ), the stale counterpart of {@link shiftBound}. With an estimated advantage, M_i
  * must bound
  * |Â_{i−1}| as well as the true one (or zeta must be ζ⁰_i, the error under d^{π̂⁰}).
- * @param cap use min(Σ_{k≤i} S_k, 2)
+ * @param cap use min(Σ_{k≤i} S_k, 2): both sides of a step are means of numbers within ±M_i, so 2M_i/(1−γ) is always enough, whatever ζ
  */
 export const staleShiftBound = ({ gamma, steps, cap = false }: { gamma: number; steps: readonly ShiftStep[]; cap?: boolean }): Bound => {
   checkGamma(gamma)

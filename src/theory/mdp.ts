@@ -71,7 +71,7 @@ export const actions = (mdp: TeamMdp, s: number): number => mdp.actionStart[s + 
  */
 export const teamMdp = (parts: TeamMdp): TeamMdp => {
   const { n, gamma, states, mu, activeAgent, actionStart, rowStart, next, prob, reward } = parts
-  if (!Number.isInteger(n) || n < 1) throw new TheoryError('size', 'n', `holds ${n}; at least one agent`)
+  if (!Number.isInteger(n) || n < 1) throw new TheoryError('size', 'n', `holds ${n}; a whole number, at least 1`)
   if (!Number.isInteger(states) || states < 1) throw new TheoryError('size', 'states', `holds ${states}; at least one state`)
   if (!(gamma > 0 && gamma < 1)) throw new TheoryError('discount-range', 'gamma', `holds ${gamma}; strictly between 0 and 1`)
   const count = reward.length

@@ -1,7 +1,6 @@
 /**
- * All quantities of one stage as plain data: the `expected` object of ../shared/theory-cases, same names, same nesting, and a few
- * bounds more
- * (half-span, capped total variation, active mass of the changed rows).
+ * All quantities of one stage as plain data: the `expected` object of ../shared/theory-cases, same names, same nesting, and a few more: the
+ * proven errors of every team's d and V, and bounds (half-span, capped total variation, active mass of the changed rows).
  */
 import { penaltyConstant, type Bound } from './bounds.js'
 import { activeMassShift, pinskerShift, tvShift } from './certificates.js'
@@ -13,17 +12,21 @@ import { measureStage, stageOfPolicies, type StageMeasure } from './stage.js'
 
 /**
  * Evaluate a stage exactly and compute every bound.
- * @throws TheoryError `infinite-kl` or `outside-radius` when a step leaves its declared radius, before any bound is computed
+ * @throws TheoryError `infinite-kl` or `outside-radius` when a step leaves its declared radius, before any bound is computed; `not-finite`
+ *   or `discount-range` when numbers overflow or γ is too near 1 for any proof
  */
 export const stageReport = ({ mdp, teams: policies, order, radii, advantageEstimate }: StageInput) => {
   const { gamma } = mdp
   const stage = stageOfPolicies(mdp, policies, order)
   order.forEach((_, i) => requireWithinRadius(mdp, stage.teams[i].d, policies[i], policies[i + 1], radii[i], i))
   const measure = measureStage(stage, advantageEstimate)
+  const cBar = penaltyConstant({ gamma, aMax: Math.max(measure.aMax, measure.aHatMax) })
+  if (cBar === Infinity) throw new TheoryError('not-finite', 'c', 'overflows: advantages are too large for this gamma')
   const exactSteps = stepBounds(measure, { gamma, radii, kind: 'exact' })
   const estimatedSteps = stepBounds(measure, { gamma, radii, kind: 'estimated' })
   return {
-    teams: stage.teams.map(({ d, V, J, A, aMax, rho }) => ({ d: [...d], V: [...V], J, A: rowsOf(mdp, A), aMax, rho: [...rho] })),
+    teams: stage.teams.map(({ d, V, J, A, aMax, rho, dError, vError }) =>
+      ({ d: [...d], V: [...V], J, A: rowsOf(mdp, A), aMax, rho: [...rho], dError, vError })),
     steps: measure.steps.map((step, i) => ({
       agent: step.agent,
       rho: step.rho,
@@ -50,7 +53,7 @@ export const stageReport = ({ mdp, teams: policies, order, radii, advantageEstim
       aHatMax: measure.aHatMax,
       c: penaltyConstant({ gamma, aMax: measure.aMax }),
       cHat: penaltyConstant({ gamma, aMax: measure.aHatMax }),
-      cBar: penaltyConstant({ gamma, aMax: Math.max(measure.aMax, measure.aHatMax) }),
+      cBar,
       improvement: measure.improvement,
       exact: stageSide(measure, gamma, radii, 'exact'),
       estimated: stageSide(measure, gamma, radii, 'estimated'),

@@ -131,30 +131,38 @@ const team = ({ family, gamma, levels, actions }: ScalingSetup, agents: number, 
   return tree({ agents, actions, depth: agents, gamma }, random)
 }
 
-/** States beyond which a stage takes minutes: a tree of n messages has actionsⁿ contexts. */
-const MAX_STATES = 100_000
+/** Transitions beyond which a stage takes minutes: a tree of n messages has actionsⁿ contexts. */
+const MOST_TRANSITIONS = 3_000_000
 
-const checkSetup = ({ family, sizes, delta, gamma, levels, actions, seeds }: ScalingSetup): void => {
+const transitions = ({ family, levels, actions }: ScalingSetup, n: number): number =>
+  family === 'tree' ? (actions * (actions ** (n + 1) - 1)) / (actions - 1) : n * levels * actions * levels
+
+const checkSetup = (setup: ScalingSetup): void => {
+  const { sizes, delta, gamma, levels, actions, seeds, seed } = setup
+  for (const [name, value, least, most] of [
+    ['levels', levels, 1, MOST_TRANSITIONS],
+    ['actions', actions, 2, MOST_TRANSITIONS],
+    ['seeds', seeds, 1, 100_000],
+    ['seed', seed, 0, 2 ** 31],
+  ] as const) {
+    if (!Number.isInteger(value) || value < least || value > most) {
+      throw new InputError(`${name}: holds ${value}; a whole number, ${least} to ${most}`)
+    }
+  }
   if (sizes.length < 2) throw new InputError(`n: holds ${sizes.length} sizes; an exponent needs two at least`)
   sizes.forEach((n, k) => {
     if (!Number.isInteger(n) || n < 2) throw new InputError(`n: holds ${n}; whole numbers, at least 2`)
     if (k > 0 && n <= sizes[k - 1]) throw new InputError(`n: holds ${n} after ${sizes[k - 1]}; ascending sizes`)
-    const states = family === 'tree' ? (actions ** (n + 1) - 1) / Math.max(actions - 1, 1) : n * levels
-    if (states > MAX_STATES) throw new InputError(`n: holds ${n}, which makes about ${Math.round(states)} states; at most ${MAX_STATES}`)
+    const count = transitions(setup, n)
+    if (count > MOST_TRANSITIONS) throw new InputError(`n: holds ${n}, which makes about ${count.toPrecision(3)} transitions; at most ${MOST_TRANSITIONS}`)
   })
   if (!(delta > 0 && delta < Infinity)) throw new InputError(`delta: holds ${delta}; above 0`)
   if (!(gamma > 0 && gamma < 1)) throw new InputError(`gamma: holds ${gamma}; strictly between 0 and 1`)
-  for (const [name, value, least] of [
-    ['levels', levels, 1],
-    ['actions', actions, 2],
-    ['seeds', seeds, 1],
-  ] as const) {
-    if (!Number.isInteger(value) || value < least) throw new InputError(`${name}: holds ${value}; a whole number, at least ${least}`)
-  }
 }
 
 /**
- * How one quantity grows. `fit` and `bootstrap` are absent for what has no exponent: a mean of 0, and ESS/B, which decays exponentially.
+ * How one quantity grows. `fit` and `bootstrap` are absent for what has no exponent: a quantity that is 0 in some MDP, and ESS/B, which
+ * decays exponentially.
  */
 export interface ScalingExponent {
   /** Mean over the seeds for every n, with a percentile bootstrap interval over the seeds. */
@@ -176,7 +184,7 @@ export const scalingExponents = (
   const exponent = (name: Quantity, rows: ScalingTable[Quantity]): ScalingExponent => {
     const points = rows.map(({ n, samples }) => ({ n, y: mean(samples) }))
     const means = rows.map(({ n, samples }) => ({ n, interval: bootstrapInterval(samples, { confidence, random, replicates: 1000 }) }))
-    if (QUANTITIES[name].kind === 'weights' || !points.every(({ y }) => y > 0)) return { means, local: [] }
+    if (QUANTITIES[name].kind === 'weights' || !rows.every(({ samples }) => samples.every((y) => y > 0))) return { means, local: [] }
     const fit = (of: readonly GrowthRow[]): GrowthFit => fitPowerLaw(of, { confidence })
     return { means, fit: fit(points), bootstrap: bootstrapSamples(rows, fit, { confidence, random }), local: localExponents(points) }
   }

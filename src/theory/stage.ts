@@ -158,9 +158,11 @@ export interface StageMeasure {
 /**
  * Measure every step of a stage, exactly.
  * @param estimates Â of each step, over pairs, in every state
+ * @throws TheoryError `not-finite` or `discount-range` where rewards are too large, or γ too near 1, for any proof about the values
  */
 export const measureStage = (stage: Stage, estimates: readonly Float64Array[] = []): StageMeasure => {
   const { teams, order } = stage
+  teams.forEach((team) => requireProven(stage.mdp, team))
   const steps = order.map((_, i) => measureStep(stage, i))
   const measured = estimates.map((estimate, i) => measureEstimate(stage, i, estimate))
   const aMax = Math.max(...steps.map((step) => step.aMax))
@@ -170,6 +172,14 @@ export const measureStage = (stage: Stage, estimates: readonly Float64Array[] = 
     aMax,
     aHatMax: measured.length ? Math.max(...measured.map((estimate) => estimate.aHatMax)) : aMax,
     improvement: teams[order.length].J - teams[0].J,
+  }
+}
+
+/** An evaluation of which nothing is proven (evaluate.ts) is no measurement. */
+const requireProven = ({ gamma }: TeamMdp, { aMax, error }: Evaluation): void => {
+  if (!(aMax < Infinity)) throw new TheoryError('not-finite', 'r', 'holds rewards so large that values overflow')
+  if (!(error < Infinity)) {
+    throw new TheoryError('discount-range', 'gamma', `holds ${gamma}; so near 1 that rows which sum to 1 within 1e-9 prove nothing of the values`)
   }
 }
 

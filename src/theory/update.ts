@@ -77,12 +77,13 @@ export const tiltToRadius = (input: UpdateInput, radius: number): Update => {
   if (spread === 0) return unchanged
   const largest = MAX_EXPONENT / spread
   let eta = rootOfTilt(rows, radius, largest)
-  // what was rounded is measured, not what was meant; a tiny tilt may round to just outside
+  // what was rounded is measured, not what was meant: a tiny tilt may round to just outside, a huge one lose support (halve it); the last
+  // factor makes an end of it
   for (let i = 0; ; i++) {
     const after = tilt(input, eta)
     const achieved = dTok(mdp, d, policy, after)
-    if (achieved <= radius * (1 + 1e-12) || i === 20) return { policy: after, radius: achieved, step: eta }
-    eta *= Math.sqrt(radius / achieved)
+    if (achieved <= radius * (1 + 1e-12)) return { policy: after, radius: achieved, step: eta }
+    eta *= Math.min(Math.sqrt(radius / achieved) || 0.5, 1 - 2 ** (i - 50))
   }
 }
 
@@ -219,7 +220,7 @@ const clipRow = (policy: Float64Array, A: Float64Array, target: Float64Array, fr
     else if (A[k] < 0) bad += policy[k]
     else neutral += policy[k]
   }
-  if (good + neutral === 0) return
+  if (good + neutral === 0) return fillLeastBad(policy, A, target, from, to, epsilon)
   if ((1 + epsilon) * good > 1) return fillBest(policy, A, target, from, to, epsilon)
   // every good action reaches 1+ε, bad ones fall to 1−ε or below, and what is then left over goes to the good ones (to neutral ones if
   // there is none)
@@ -231,6 +232,17 @@ const clipRow = (policy: Float64Array, A: Float64Array, target: Float64Array, fr
     else if (A[k] < 0) target[k] = policy[k] * (badMass / bad)
     else target[k] = policy[k] * (neutralMass / neutral)
     if (policy[k] === 0) target[k] = 0
+  }
+}
+
+/** Nothing is good (an estimate need not be centred): all fall to 1−ε, but the least bad one, which takes what that leaves. */
+const fillLeastBad = (policy: Float64Array, A: Float64Array, target: Float64Array, from: number, to: number, epsilon: number): void => {
+  let best = from
+  for (let k = from; k < to; k++) if (policy[best] === 0 || (policy[k] > 0 && A[k] > A[best])) best = k
+  for (let k = from; k < to; k++) {
+    if (k === best) continue
+    target[k] = (1 - epsilon) * policy[k]
+    target[best] += policy[k] - target[k]
   }
 }
 

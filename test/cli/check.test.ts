@@ -94,6 +94,22 @@ test.each([
   expect(stderr).toMatch(message)
 })
 
+test('what the file says cannot command the terminal', () => {
+  const { status, stdout } = check(write('escape.json', { ...theoryCase, id: 'a\u001b[2Jb\nc' }))
+  expect(status).toBe(0)
+  expect(stdout.split('\n')[0]).toMatch(/^a\\u001b\[2Jb\\nc: /)
+})
+
+test('what cannot be computed is refused, not printed: overflow, a discount too near 1', () => {
+  const spoilt = (change: (one: typeof theoryCase) => void): string => {
+    const one = structuredClone(theoryCase)
+    change(one)
+    return check(write('bad.json', one)).stderr
+  }
+  expect(spoilt(({ input }) => (input.r[0][0] = 1.7e308))).toMatch(/bad\.json: (r|c): .* \[not-finite\]\n$/)
+  expect(spoilt(({ input }) => (input.gamma = 1 - 2 ** -53))).toMatch(/bad\.json: gamma: holds 0\.99.* prove nothing .* \[discount-range\]\n$/)
+})
+
 test('no file, no JSON', () => {
   expect(check(join(folder, 'none.json'))).toMatchObject({ status: 2, stderr: expect.stringMatching(/none\.json: no such file\n$/) })
   expect(check(write('text.json', 'hello'))).toMatchObject({ status: 2, stderr: expect.stringMatching(/text\.json: is not valid JSON/) })

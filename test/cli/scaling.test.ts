@@ -48,7 +48,9 @@ describe('teamtr scaling', () => {
       [['--radius', 'token'], '--radius: holds "token"; occupancy or message'],
       [['--family', 'star'], '--family: holds "star"; ring, routed or tree'],
       [['--gamma', '1'], 'gamma: holds 1; strictly between 0 and 1'],
-      [['--seeds', '0'], 'seeds: holds 0; a whole number, at least 1'],
+      [['--seeds', '0'], 'seeds: holds 0; a whole number, 1 to 100000'],
+      [['--seeds', '1e12'], 'seeds: holds 1000000000000'],
+      [['--actions', '1e9'], 'actions: holds 1000000000'],
       [['--delta', ''], '--delta: holds ""; a number'],
       [['--family', 'tree', '--n', '2,40'], 'n: holds 40, which makes about'],
     ]

@@ -13,6 +13,13 @@ const setup: ScalingSetup = {
   seed: 1,
 }
 
+it('a quantity that is 0 in some MDP has no exponent: with one level per turn nothing depends on the policy', () => {
+  const exponents = scalingExponents(measureScaling({ ...setup, sizes: [2, 3], levels: 1, radius: 'message' }))
+  expect(exponents.gap.fit).toBeUndefined()
+  expect(exponents.gap.means[0].interval.estimate).toBeLessThan(1e-12)
+  expect(exponents.thm36.fit!.alpha).toBeCloseTo(0.5, 10)
+})
+
 describe('scaling on the ring (4 levels per agent, γ = 0.95, n = 2 … 32)', () => {
   const occupancy = scalingExponents(measureScaling(setup))
   const message = scalingExponents(measureScaling({ ...setup, radius: 'message' }))
@@ -67,9 +74,14 @@ describe('scaling on the ring (4 levels per agent, γ = 0.95, n = 2 … 32)', ()
     refuse({ sizes: [2] }, 'n: holds 1 sizes')
     refuse({ sizes: [3, 2] }, 'n: holds 2 after 3')
     refuse({ sizes: [1, 2] }, 'n: holds 1; whole numbers, at least 2')
-    refuse({ sizes: [2, 30], family: 'tree' }, 'n: holds 30, which makes about')
+    refuse({ sizes: [2, 30], family: 'tree' }, 'n: holds 30, which makes about 9.27e+14 transitions')
+    refuse({ levels: 1000 }, 'n: holds 2, which makes about 6.00e+6 transitions')
+    refuse({ actions: 1e9 }, 'actions: holds 1000000000')
+    refuse({ seeds: 1e12 }, 'seeds: holds 1000000000000; a whole number, 1 to 100000')
+    refuse({ seed: 1.5 }, 'seed: holds 1.5')
+    refuse({ gamma: 1 - 1e-12 }, 'gamma: holds')
     refuse({ delta: 0 }, 'delta: holds 0')
     refuse({ gamma: 1 }, 'gamma: holds 1')
-    refuse({ actions: 1 }, 'actions: holds 1; a whole number, at least 2')
+    refuse({ actions: 1 }, 'actions: holds 1; a whole number, 2 to')
   })
 })

@@ -76,11 +76,15 @@ describe('tilt to an exact radius', () => {
     expect(tiltToRadius({ ...input, d: new Float64Array(input.mdp.states) }, 0.1)).toMatchObject({ radius: 0, step: 0 })
   })
 
-  test('a radius that no representable tilt reaches gives a finite, valid policy inside it', () => {
-    const input = setting(7)
-    const { policy, radius } = tiltToRadius(input, 1e6)
-    expect(radius).toBeLessThan(1e6)
-    expect([...policy].every((p) => p >= 0 && p <= 1)).toBe(true)
+  test('a radius that no representable tilt reaches gives a large tilt inside it, which keeps its support', () => {
+    for (const sharpness of [1, 20, 60]) {
+      const input = setting(7, sharpness)
+      const { policy, radius, step } = tiltToRadius(input, 1e6)
+      expect(radius).toBeGreaterThan(10)
+      expect(radius).toBeLessThan(1e6)
+      expect(step).toBeGreaterThan(0)
+      policy.forEach((p, k) => expect(p > 0).toBe(input.policy[k] > 0))
+    }
   })
 
   test('a wrong radius is refused', () => {
@@ -104,7 +108,8 @@ describe('clipped-surrogate step', () => {
     for (let seed = 0; seed < 20; seed++) {
       const base = setting(seed, 1 + (seed % 3))
       // an estimate need not be centred: all signs, and exact zeros
-      const A = seed % 2 ? base.A : base.A.map((x, k) => (k % 5 === 0 ? 0 : x + 0.3 * (seed % 3)))
+      const shift = [0, 0.3, 0.6, -100][seed % 4]
+      const A = seed % 2 ? base.A.map((x) => x + shift) : base.A.map((x, k) => (k % 5 === 0 ? 0 : x + shift))
       const input = { ...base, A }
       const epsilon = [0.1, 0.3, 0.8][seed % 3]
       const { policy: best, step } = clippedStep(input, { epsilon })
