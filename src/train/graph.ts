@@ -11,17 +11,23 @@ import { join } from 'node:path'
 import { tf } from './backend.js'
 
 /** A compiled function. Takes as many tensors as its example had, of the same ranks and types; gives tensors that the caller disposes. */
-export type Graph = (inputs: readonly tf.Tensor[]) => tf.Tensor[]
+export interface Graph {
+  (inputs: readonly tf.Tensor[]): tf.Tensor[]
+  /** Frees what the graph holds in TensorFlow. */
+  dispose(): void
+}
+
+type TensorFunction = (inputs: tf.Tensor[]) => tf.Tensor[]
 
 /** What is used of tfjs-node's backend. */
 interface Native {
-  readonly binding: Record<string, number> & { loadSavedModel(folder: string, tags: string): number }
+  readonly binding: Record<string, number> & { loadSavedModel(folder: string, tags: string): number; deleteSavedModel(id: number): void }
   readonly isUsingGpuDevice: boolean
   executeSingleOutput(name: string, attributes: Attribute[], inputs: tf.TensorInfo[]): tf.Tensor
   executeMultipleOutputs(name: string, attributes: Attribute[], inputs: tf.TensorInfo[], outputs: number): tf.Tensor[]
   write(values: tf.TypedArray, shape: number[], dtype: tf.DataType): object
   readSync(dataId: object): tf.TypedArray
-  runSavedModel(id: number, inputs: readonly tf.Tensor[], names: { name: string }[], outputs: string[]): tf.Tensor[]
+  runSavedModel(id: number, inputs: readonly tf.TensorInfo[], names: { name: string }[], outputs: string[]): tf.Tensor[]
 }
 
 interface Attribute {
@@ -34,43 +40,73 @@ interface Attribute {
 export const compiles = (): boolean => tf.getBackend() === 'tensorflow' && !(tf.backend() as unknown as Native).isUsingGpuDevice
 
 /**
- * Compile a function from one run of it on an example. It must do the same operations whatever the values, and use no tensors but its inputs and
- * those that it makes itself, which become constants. The leading dimension of every reshape is left free, and nothing else is: so inputs may
- * differ from the example in the leading dimension, and in others only where the function mentions no size that depends on them.
- *
- * @throws Error when the function uses a tensor from outside
+ * Compile a function from one run of it on an example. It must do the same operations whatever the values. Tensors that it makes itself from values
+ * become constants; those from outside that it uses (a frozen base) are inputs too, and must live as long as the graph. The leading dimension of
+ * every reshape is left free, and nothing else is: so inputs may differ from the example in the leading dimension, and in others only where the
+ * function mentions no size that depends on them.
  */
-export const compileGraph = (f: (inputs: tf.Tensor[]) => tf.Tensor[], example: tf.Tensor[]): Graph => {
+export const compileGraph = (f: TensorFunction, example: tf.Tensor[]): Graph => {
   const native = tf.backend() as unknown as Native
-  const { nodes, outputs } = record(native, f, example)
+  const { nodes, outputs, captured } = record(native, f, example)
   const folder = mkdtempSync(join(tmpdir(), 'teamtr-graph-'))
   try {
     writeFileSync(join(folder, 'saved_model.pb'), savedModel(nodes))
     const id = native.binding.loadSavedModel(folder, TAG)
-    const names = example.map((_, i) => ({ name: `input${i}:0` }))
-    return (inputs) => native.runSavedModel(id, inputs, names, outputs)
+    const names = [...example, ...captured].map((_, i) => ({ name: `input${i}:0` }))
+    const run = (inputs: readonly tf.Tensor[]): tf.Tensor[] => native.runSavedModel(id, [...inputs, ...captured], names, outputs)
+    return Object.assign(run, { dispose: () => native.binding.deleteSavedModel(id) })
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
+/**
+ * f itself, until inputs of the same shapes come for the tenth time: from then on, where graphs can be made, a graph for those shapes. So compiling
+ * takes no more time than it saves. A graph rounds differently, so what must come out the same has to start from the same call of this.
+ */
+export const compiledByShape = (f: TensorFunction): Graph => {
+  const calls = new Map<string, { count: number; graph?: Graph }>()
+  const run = (inputs: readonly tf.Tensor[]): tf.Tensor[] => {
+    const shapes = JSON.stringify(inputs.map(({ shape }) => shape))
+    const call = calls.get(shapes) ?? { count: 0 }
+    calls.set(shapes, call)
+    call.count++
+    if (call.count === WORTH_COMPILING && compiles()) call.graph = compileGraph(f, [...inputs])
+    return call.graph ? call.graph(inputs) : tf.tidy(() => f([...inputs]))
+  }
+  return Object.assign(run, { dispose: () => calls.forEach(({ graph }) => graph?.dispose()) })
+}
+
+const WORTH_COMPILING = 10
+
 const TAG = 'serve'
 
+interface Recording {
+  readonly nodes: Buffer[]
+  readonly outputs: string[]
+  /** Inputs beside the example's. */
+  readonly captured: tf.TensorInfo[]
+}
+
 /** Run f, and note down each operation as a node of the graph. */
-const record = (native: Native, f: (inputs: tf.Tensor[]) => tf.Tensor[], example: tf.Tensor[]): { nodes: Buffer[]; outputs: string[] } => {
+const record = (native: Native, f: TensorFunction, example: tf.Tensor[]): Recording => {
   const nodes: Buffer[] = []
+  const captured: tf.TensorInfo[] = []
   // Which output of which node a tensor's data are. Those that f made from values are constants, if something uses them.
   const sources = new Map<object, string>()
   const made = new Map<object, { shape: number[]; dtype: tf.DataType }>()
-  example.forEach(({ dataId, dtype }, i) => {
+  const input = ({ dataId, dtype }: tf.TensorInfo, i: number): string => {
     nodes.push(node(`input${i}`, 'Placeholder', [], [['dtype', typeValue(dtype)], ['shape', unknownShape()]]))
     sources.set(dataId, `input${i}:0`)
-  })
-  const source = (operation: string, { dataId, dtype }: tf.TensorInfo): string => {
+    return `input${i}:0`
+  }
+  example.forEach(input)
+  const source = (operation: string, tensor: tf.TensorInfo): string => {
+    const { dataId, dtype } = tensor
     const known = sources.get(dataId)
     if (known) return known
     const constant = made.get(dataId)
-    if (!constant) throw new Error(`${operation}: a graph's function uses a tensor that is not among its inputs`)
+    if (!constant) return input(tensor, example.length + captured.push(tensor) - 1)
     const values = native.readSync(dataId).slice()
     if (operation === 'Reshape' && dtype === 'int32' && values.length > 0) values[0] = -1
     const name = `constant${nodes.length}`
@@ -112,7 +148,7 @@ const record = (native: Native, f: (inputs: tf.Tensor[]) => tf.Tensor[], example
         outputs.push(`output${i}:0`)
       })
     })
-    return { nodes, outputs }
+    return { nodes, outputs, captured }
   } finally {
     for (const method of ['executeSingleOutput', 'executeMultipleOutputs', 'write'] as const) delete (native as Partial<Native>)[method]
   }

@@ -1,9 +1,10 @@
 import { setImmediate } from 'node:timers/promises'
 import { tf } from './backend.js'
 import type { Random } from '../util/random.js'
-import { adamStart, adamStep } from './model/adam.js'
-import { tokenBatch, type MarkedSequence } from './model/batch.js'
-import type { Policy } from './policy.js'
+import { compiledByShape } from './graph.js'
+import { adamRates, adamStart, adamStep, type AdamState } from './model/adam.js'
+import { markCount, tokenBatch, type MarkedSequence } from './model/batch.js'
+import type { Policy, TokenBatch } from './policy.js'
 
 export interface ImitateOptions {
   readonly steps: number
@@ -27,27 +28,45 @@ export const imitate = async (
   policy: Policy, theta: tf.Tensor1D, demonstrations: (count: number, random: Random) => readonly MarkedSequence[], options: ImitateOptions,
 ): Promise<tf.Tensor1D> => {
   const { steps, batch, learningRate, random, onStep } = options
-  let current = tf.clone(theta)
-  let state = adamStart(theta.size)
+  const step = compiledByShape((inputs) => imitationStep(policy, inputs))
+  let current = { theta: tf.clone(theta), ...adamStart(theta.size) }
   for (let done = 1; done <= steps; done++) {
-    const { next, loss } = imitationStep(policy, current, state, demonstrations(batch, random), learningRate * schedule(done, steps))
-    tf.dispose([current, state])
-    current = next.theta
-    state = next.state
+    const before = current
+    const { next, loss } = tf.tidy(() => {
+      const { rate, floor } = adamRates(done, { ...adam, learningRate: learningRate * schedule(done, steps) })
+      const [theta, first, second, loss] = step([
+        before.theta, before.first, before.second, tf.scalar(rate), tf.scalar(floor), ...lesson(demonstrations(batch, random)),
+      ]) as tf.Tensor1D[]
+      return { next: { theta, first, second, steps: done }, loss }
+    })
+    tf.dispose(before)
+    current = next
     if (onStep) onStep(done, (await loss.data())[0])
     loss.dispose()
     await setImmediate() // Tensor reads may not turn the event loop; signals and timers need it to turn.
   }
-  tf.dispose(state)
-  return current
+  step.dispose()
+  tf.dispose([current.first, current.second])
+  return current.theta
 }
 
-const imitationStep = (policy: Policy, theta: tf.Tensor1D, state: ReturnType<typeof adamStart>, sequences: readonly MarkedSequence[], learningRate: number) =>
-  tf.tidy(() => {
-    const batch = tokenBatch(sequences)
-    const { value: loss, grad } = tf.valueAndGrad((theta) => tf.neg(tf.mean(policy.logProbs(theta as tf.Tensor1D, batch))))(theta)
-    return { next: adamStep(theta, grad as tf.Tensor1D, state, { learningRate, beta2: 0.95, clipNorm: 1 }), loss: loss as tf.Scalar }
-  })
+const adam = { beta2: 0.95, clipNorm: 1 }
+
+/** A batch of demonstrations, and each marked token's share of the loss: 1/M, 0 for those that only fill up. */
+const lesson = (sequences: readonly MarkedSequence[]): tf.Tensor[] => {
+  const { ids, places, picks } = tokenBatch(sequences, { length: 8, marks: 64 })
+  const count = markCount(sequences)
+  return [ids, places, picks, tf.tensor1d(Float32Array.from({ length: places.size }, (_, m) => (m < count ? 1 / count : 0)))]
+}
+
+/** One step of Adam on the cross-entropy. A function of tensors alone, so that it can be compiled. @returns θ', both moments, the loss */
+const imitationStep = (policy: Policy, [theta, first, second, rate, floor, ids, places, picks, shares]: readonly tf.Tensor[]): tf.Tensor[] => {
+  const batch = { ids, places, picks } as TokenBatch
+  const { value: loss, grad } = tf.valueAndGrad((theta) => tf.neg(tf.sum(tf.mul(policy.logProbs(theta as tf.Tensor1D, batch), shares))))(theta)
+  const moments = { steps: 0, first, second } as AdamState
+  const next = adamStep(theta as tf.Tensor1D, grad as tf.Tensor1D, moments, { ...adam, learningRate: 1 }, { rate, floor })
+  return [next.theta, next.state.first, next.state.second, loss]
+}
 
 /** Share of the peak learning rate at a step, 1 … steps. */
 const schedule = (step: number, steps: number): number => {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { initEngine, tf } from '../../src/train/backend.js'
-import { compileGraph, compiles } from '../../src/train/graph.js'
+import { compiledByShape, compileGraph, compiles } from '../../src/train/graph.js'
 import { random } from '../../src/util/random.js'
 import { nativeEngine } from '../native.js'
 
@@ -50,12 +50,39 @@ describe.skipIf(!nativeEngine)('compileGraph', () => {
     expect(tf.memory().numTensors).toBe(numTensors + 4)
   })
 
-  test('a tensor from outside is refused: it would be frozen', () => {
-    const outside = normals(2)
-    expect(() => compileGraph(([x]) => [tf.add(x, outside)], [normals(2)])).toThrow(/AddV?2?: a graph's function uses a tensor that is not among its inputs/)
-    // Recording has ended all the same.
-    expect(tf.add(outside, 1).shape).toEqual([2])
+  test('a tensor from outside is read where it is, and missed when it is gone', async () => {
+    const outside = tf.tensor1d([1, 2])
+    const graph = compileGraph(([x]) => [tf.add(x, outside)], [tf.tensor1d([0, 0])])
+    expect([...(await graph([tf.tensor1d([10, 20])])[0].data())]).toEqual([11, 22])
+    outside.dispose()
+    expect(() => graph([tf.tensor1d([10, 20])])).toThrow()
+  })
+
+  test('recording ends when the function throws', () => {
+    expect(() => compileGraph(() => { throw new Error('no') }, [])).toThrow('no')
     expect(Object.hasOwn(tf.backend(), 'executeSingleOutput')).toBe(false)
+  })
+
+  test('compiledByShape compiles shapes that keep coming, and computes the same before and after', async () => {
+    let runs = 0
+    const run = compiledByShape(([x]) => {
+      runs++
+      return [tf.mul(tf.reshape(x, [-1]), 2), tf.sum(x)]
+    })
+    const { numTensors } = tf.memory()
+    for (let i = 0; i < 15; i++) {
+      for (const n of i < 3 ? [2, 3] : [2]) {
+        const x = tf.tensor2d(Float32Array.from({ length: 2 * n }, (_, k) => k + i), [n, 2])
+        const [double, sum] = run([x])
+        expect([...(await double.data())]).toEqual([...(await x.data())].map((value) => 2 * value))
+        expect((await sum.data())[0]).toBe([...(await x.data())].reduce((a, b) => a + b))
+        tf.dispose([x, double, sum])
+      }
+    }
+    // Nine plain runs and the recording for one shape, three plain runs for the other.
+    expect(runs).toBe(13)
+    expect(tf.memory().numTensors).toBe(numTensors)
+    run.dispose()
   })
 })
 

@@ -28,23 +28,29 @@ export interface AdamOptions {
 /** The state before the first step. @param size length of θ */
 export const adamStart = (size: number): AdamState => ({ steps: 0, first: tf.zeros([size]), second: tf.zeros([size]) })
 
+/** What a step multiplies by and adds, which depends on its number; numbers, or scalars where they are inputs of a compiled step. */
+export type AdamRates = { rate: number | tf.Tensor; floor: number | tf.Tensor }
+
+/** Of step t, 1 for the first: m̂ = a M and v̂ = b² V, so η m̂ / (√v̂ + ε) is (η a / b) M / (√V + ε/b). */
+export const adamRates = (t: number, { learningRate, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8 }: AdamOptions): { rate: number; floor: number } => {
+  const a = (1 - beta1) / (1 - beta1 ** t)
+  const b = Math.sqrt((1 - beta2) / (1 - beta2 ** t))
+  return { rate: (learningRate * a) / b, floor: epsilon / b }
+}
+
 /**
  * One Adam step (Kingma and Ba, algorithm 1): θ' = θ − η m̂ / (√v̂ + ε), as a new θ and a new state. Disposes neither the old ones nor the gradient.
  */
 export const adamStep = (
-  theta: tf.Tensor1D, gradient: tf.Tensor1D, state: AdamState,
-  { learningRate, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, clipNorm }: AdamOptions,
+  theta: tf.Tensor1D, gradient: tf.Tensor1D, state: AdamState, options: AdamOptions, rates: AdamRates = adamRates(state.steps + 1, options),
 ): { theta: tf.Tensor1D; state: AdamState } =>
   tf.tidy(() => {
-    const steps = state.steps + 1
+    const { beta1 = 0.9, beta2 = 0.999, clipNorm } = options
     const g = clipNorm === undefined ? gradient : tf.mul(gradient, clipFactor(gradient, clipNorm))
     const first: tf.Tensor1D = tf.add(tf.mul(state.first, beta1), g)
     const second: tf.Tensor1D = tf.add(tf.mul(state.second, beta2), tf.square(g))
-    // m̂ = a M and v̂ = b² V, so the update is (η a / b) M / (√V + ε/b).
-    const a = (1 - beta1) / (1 - beta1 ** steps)
-    const b = Math.sqrt((1 - beta2) / (1 - beta2 ** steps))
-    const direction = tf.div(first, tf.add(tf.sqrt(second), epsilon / b))
-    return { theta: tf.sub(theta, tf.mul(direction, (learningRate * a) / b)) as tf.Tensor1D, state: { steps, first, second } }
+    const step = tf.mul(tf.div(first, tf.add(tf.sqrt(second), rates.floor)), rates.rate)
+    return { theta: tf.sub(theta, step) as tf.Tensor1D, state: { steps: state.steps + 1, first, second } }
   })
 
 /** min(1, limit / ‖g‖). */
