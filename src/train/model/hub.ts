@@ -128,6 +128,12 @@ export const toHub = (part: Correspondence, layout: readonly ParameterSlot[], va
   return { name, shape, data }
 }
 
+/** A decoder's parameters (trained, say) as tensors under their hub names. @param values in the order of the decoder's layout */
+export const parameterTensors = (config: DecoderConfig, values: Float32Array): Map<string, Located> => {
+  const layout = decoderLayout(config)
+  return new Map(hubTensors(config).map((part) => [part.hub, { file: 'parameters', tensor: { dtype: 'F32', shape: part.shape, read: () => toHub(part, layout, values).data } }]))
+}
+
 /** A folder's weights, slot by slot in the order of the decoder's layout: one slot is in memory at a time. @throws InputError naming the tensor that is missing, has another shape or cannot be read */
 export const readHubWeights = (folder: string, config: DecoderConfig): Generator<NamedArray> => weightsOf(config, storedTensors(folder))
 

@@ -11,7 +11,7 @@ import { loadWeights, openModel, weightArrays } from '../../../src/train/model/s
 import { InputError } from '../../../src/util/errors.js'
 import { sharedPath } from '../../shared.js'
 import { writeGguf, type Tensor, type Value } from './gguf/write.js'
-import { fastest } from './models.js'
+import { digest, fastest } from './models.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'teamtr-gguf-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -99,7 +99,7 @@ describe.skipIf(!models[0][1])('models', () => {
     const source = openModel(file)
     const original = openModel(at!)
     expect(source.config).toEqual(original.config)
-    expect([...weightArrays(source)]).toEqual([...weightArrays(original)])
+    expect(digest(weightArrays(source))).toEqual(digest(weightArrays(original)))
 
     const expected = JSON.parse(readFileSync(join(at!, 'expected.json'), 'utf8')) as {
       tokenizer: { text: string; ids: number[]; decoded: string; ids_without_specials: number[] }[]
@@ -250,7 +250,7 @@ test('no damage does more than an InputError', () => {
     } catch (error) {
       if (!(error instanceof InputError)) throw error
     }
-  }), { numRuns: 1500 })
+  }), { numRuns: 600 })
   // Flips in the tensors or in a text leave a file that opens.
-  expect(opened).toBeGreaterThan(50)
+  expect(opened).toBeGreaterThan(20)
 })

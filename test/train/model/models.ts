@@ -1,6 +1,8 @@
 /** Small decoders and their data, for the tests of this folder. */
+import { createHash } from 'node:crypto'
 import type { EngineName } from '../../../src/train/backend.js'
 import { decoderSchema, type DecoderConfig, type DecoderInput } from '../../../src/train/model/config.js'
+import type { NamedArray } from '../../../src/train/model/safetensors.js'
 import { random, type Random } from '../../../src/util/random.js'
 import { nativeEngine } from '../../native.js'
 
@@ -26,3 +28,7 @@ export const awake = (size: number, seed = 5): Float32Array => {
   const source = random(seed)
   return Float32Array.from({ length: size }, () => 0.3 * source.normal())
 }
+
+/** Tensors in a form that is compared quickly, bit for bit. */
+export const digest = (tensors: Iterable<NamedArray>): string[] =>
+  [...tensors].map(({ name, shape, data }) => `${name} [${shape}] ${createHash('sha256').update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength)).digest('hex')}`)
