@@ -54,7 +54,7 @@ const adam = { beta2: 0.95, clipNorm: 1 }
 
 /** A batch of demonstrations, and each marked token's share of the loss: 1/M, 0 for those that only fill up. */
 const lesson = (sequences: readonly MarkedSequence[]): tf.Tensor[] => {
-  const { ids, places, picks } = tokenBatch(sequences, { length: 8, marks: 64 })
+  const { ids, places, picks } = tokenBatch(sequences, { length: 4, marks: 64 })
   const count = markCount(sequences)
   return [ids, places, picks, tf.tensor1d(Float32Array.from({ length: places.size }, (_, m) => (m < count ? 1 / count : 0)))]
 }
