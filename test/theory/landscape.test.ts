@@ -7,7 +7,8 @@ import { expectedUnder } from '../../src/theory/stage.js'
 
 const gamma = 0.8
 const differ = twoAgentGame({ payoff: [[0, 1], [1, 0]], gamma })
-const logit = fc.double({ min: -3, max: 3, noNaN: true })
+// never 0: at the saddle there is no way up
+const logit = fc.integer({ min: -300, max: 300 }).map((x) => x / 100 + 0.005)
 const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x))
 
 describe('twoAgentGame', () => {
@@ -24,8 +25,6 @@ describe('twoAgentGame', () => {
 describe('parameterStep', () => {
   it('uses its radius up or stops at the largest logit, raises the surrogate, and moves one agent alone', () => {
     fc.assert(fc.property(logit, logit, fc.constantFrom(0, 1), fc.double({ min: 1e-4, max: 0.5, noNaN: true }), (theta0, theta1, agent, delta) => {
-      // at the saddle there is no way up
-      fc.pre(Math.abs(theta0) > 1e-3 && Math.abs(theta1) > 1e-3)
       const policy = policyAt({ theta0, theta1 })
       const { d, A } = evaluate(differ, policy)
       const after = parameterStep(delta)({ mdp: differ, policy, agent, d, A, step: 0 })
