@@ -12,7 +12,8 @@ export type Read = { readonly value: Value } | { readonly failure: string }
 export const readArrangement = (response: string): Read => {
   const candidate = lastFenced(response) ?? lastBraces(response) ?? lastBrackets(response)
   if (candidate === undefined) return { failure: 'the response holds no fenced block, no {…} and no […]' }
-  if (candidate.length > MAX_ARRANGEMENT) return { failure: `the arrangement has ${candidate.length} characters; at most ${MAX_ARRANGEMENT} are read` }
+  if (candidate.length > MAX_ARRANGEMENT)
+    return { failure: `the arrangement has ${candidate.length} characters; at most ${MAX_ARRANGEMENT} are read` }
   const plain = candidate.replace(/\/\/[^\n]*/g, '')
   const python = plain.replaceAll('true', 'True').replaceAll('false', 'False')
   const assigned = python.indexOf('=')
@@ -33,18 +34,18 @@ export const lastBraces = (text: string): string | undefined => {
   const open: number[] = [-1]
   const starts: number[] = [-1]
   const ends: number[] = [-1]
-  const brace = /[{}]/g
-  for (let match = brace.exec(text); match; match = brace.exec(text)) {
-    if (match[0] === '{') {
-      open.push(match.index)
+  for (let at = 0; at < text.length; at++) {
+    const c = text[at]
+    if (c === '{') {
+      open.push(at)
       starts.push(-1)
       ends.push(-1)
-    } else if (open.length > 1) {
+    } else if (c === '}' && open.length > 1) {
       const start = open.pop()!
       starts.pop()
       ends.pop()
       starts[starts.length - 1] = start
-      ends[ends.length - 1] = match.index + 1
+      ends[ends.length - 1] = at + 1
     }
   }
   // what is still open never closes: the innermost of those holds what came last
@@ -80,7 +81,9 @@ const tryJson = (text: string): { value: Value } | undefined => {
   } catch {
     return undefined
   }
-  const marked = text.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (token) => (token.startsWith('"') ? token : `"\\u0000${token}"`))
+  const marked = text.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (token) =>
+    token.startsWith('"') ? token : `"\\u0000${token}"`,
+  )
   const meter = newMeter({ steps: 1e6, milliseconds: 2000, cells: 1e6 })
   const convert = (value: unknown): Value => {
     if (typeof value === 'string') return value.startsWith('\0') ? numberOf(value.slice(1)) : value

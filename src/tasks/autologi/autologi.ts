@@ -37,7 +37,13 @@ const parseRow = (value: unknown): AutoLogiRecord => {
       throw new InputError(`record: code.${name}: ${messageOf(error)}`)
     }
   }
-  return { id: String(idx), prompt, inputsCheck: code.Inputs_Check_code, constraints: code.Constraint_List_code, ...(code.Traverse_code && { traverse: code.Traverse_code }) }
+  return {
+    id: String(idx),
+    prompt,
+    inputsCheck: code.Inputs_Check_code,
+    constraints: code.Constraint_List_code,
+    ...(code.Traverse_code && { traverse: code.Traverse_code }),
+  }
 }
 
 /** For one response. The official scorer stops after 20 s; steps make the verdict the same on every machine. */
@@ -45,7 +51,10 @@ const VERIFY_LIMITS: Limits = { steps: 20_000_000, milliseconds: 20_000, cells: 
 /** For a traversal of all arrangements. */
 const TRAVERSE_LIMITS: Limits = { steps: 1_000_000_000, milliseconds: 600_000, cells: 4_000_000_000 }
 
-/** Score a response: the arrangement it ends with must pass `inputs_check` and every constraint. The verdict `invalid` means that no arrangement could be read. */
+/**
+ * Score a response: the arrangement it ends with must pass `inputs_check` and every constraint. The verdict
+ * `invalid` means that no arrangement could be read.
+ */
 const score = (record: AutoLogiRecord, response: string): BenchmarkScore => {
   const read = readArrangement(response)
   if ('failure' in read) return { score: 0, verdict: 'invalid', reason: read.failure, measures: { 'arrangements read': [0, 1] } }
@@ -64,7 +73,8 @@ export const verify = (record: AutoLogiRecord, arrangement: Value, limits = VERI
     python.run(record.inputsCheck)
     python.run(record.constraints)
     doing = 'inputs_check'
-    if (!truth(python.call(defined(python, 'inputs_check'), arrangement))) return 'the arrangement has not the form that is asked for (inputs_check)'
+    if (!truth(python.call(defined(python, 'inputs_check'), arrangement)))
+      return 'the arrangement has not the form that is asked for (inputs_check)'
     const constraints = listOf(defined(python, 'constraint_list'), newMeter(limits))
     for (const [i, constraint] of constraints.entries()) {
       doing = constraint instanceof PyFunction ? constraint.name : `constraint ${i + 1}`
@@ -84,6 +94,12 @@ const defined = (python: Interpreter, name: string): Value => {
   return value
 }
 
+/** What the traversals call. */
+const VERIFY_FUNCTION = `
+def verify_function(inputs, inputs_check, constraint_list):
+    return inputs_check(inputs) and all(constraint(inputs) for constraint in constraint_list)
+`
+
 /**
  * Run a record's traversal: how many arrangements there are, and how many of them are right.
  *
@@ -91,12 +107,13 @@ const defined = (python: Interpreter, name: string): Value => {
  */
 export const countArrangements = (record: AutoLogiRecord, limits = TRAVERSE_LIMITS): { readonly valid: number; readonly total: number } => {
   const python = interpreter(limits)
-  python.run(`def verify_function(inputs, inputs_check, constraint_list):\n    return inputs_check(inputs) and all(constraint(inputs) for constraint in constraint_list)\n`)
+  python.run(VERIFY_FUNCTION)
   python.run(record.inputsCheck)
   python.run(record.constraints)
   python.run(record.traverse ?? '')
   const counts = python.call(defined(python, 'count_valid_arrangements'))
-  if (!(counts instanceof PyTuple) || counts.items.length !== 2) throw new Stopped(`count_valid_arrangements gave a ${typeName(counts)}, not two numbers`)
+  if (!(counts instanceof PyTuple) || counts.items.length !== 2)
+    throw new Stopped(`count_valid_arrangements gave a ${typeName(counts)}, not two numbers`)
   return { valid: Number(counts.items[0]), total: Number(counts.items[1]) }
 }
 

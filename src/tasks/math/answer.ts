@@ -40,7 +40,9 @@ const MAX_ITEMS = 64
  */
 export const readAnswer = (source: string, limit: Budget): Answer[] => {
   const text = stripDelimiters(source)
-  const based = /^\(?([0-9][0-9A-F]*)\)?_\{?([0-9]{1,2})\}?$/.exec(text.replace(/\s|\\text|\\[,!]|\{,\}/g, '').replace(/_\{\{(\d+)\}\}/, '_$1'))
+  const based = /^\(?([0-9][0-9A-F]*)\)?_\{?([0-9]{1,2})\}?$/.exec(
+    text.replace(/\s|\\text|\\[,!]|\{,\}/g, '').replace(/_\{\{(\d+)\}\}/, '_$1'),
+  )
   if (based) return [{ kind: 'based', digits: based[1].replace(/^0+(?=.)/, ''), base: based[2] }]
   if (/^[A-Z]{3,}$/.test(text)) throw new Unreadable('the answer is a word')
   const merged = tokenise(text, true)
@@ -71,7 +73,8 @@ const reading = (limit: Budget): ((tokens: Token[]) => Answer) => {
   const answer = (tokens: Token[]): Answer => {
     const inner = dropLabel(dropApproximation(tokens))
     if (inner.length === 0) throw new Unreadable('the answer is empty')
-    if (inner.length === 1 && inner[0].type === 'words' && inner[0].text.length === 1) return piece([{ type: 'symbol', text: inner[0].text }])
+    if (inner.length === 1 && inner[0].type === 'words' && inner[0].text.length === 1)
+      return piece([{ type: 'symbol', text: inner[0].text }])
     const pieces = split(inner, (token) => isMark(token, ',', ';') || isWord(token, 'or', 'and')).filter((piece) => piece.length > 0)
     if (pieces.length > MAX_ITEMS) throw new Unreadable(`a list of ${pieces.length}; up to ${MAX_ITEMS} are compared`)
     return pieces.length > 1 ? setOf(pieces.map(piece)) : piece(pieces[0] ?? [])
@@ -117,7 +120,9 @@ const reading = (limit: Budget): ((tokens: Token[]) => Answer) => {
     const before = tokens.slice(0, begin)
     const factor = before.length > 0 ? whole(before) : undefined
     const rows = split(body, (token) => isCommand(token, '\\')).filter((row) => row.length > 0)
-    const cells = rows.map((row) => split(row, (token) => isMark(token, '&')).map((cell) => (factor ? node('multiply', factor, whole(cell)) : whole(cell))))
+    const cells = rows.map((row) =>
+      split(row, (token) => isMark(token, '&')).map((cell) => (factor ? node('multiply', factor, whole(cell)) : whole(cell))),
+    )
     if (cells.flat().length > MAX_ITEMS) throw new Unreadable(`a matrix of more than ${MAX_ITEMS} entries`)
     return { kind: 'matrix', bars: name.text.startsWith('v'), rows: cells.map((row) => row.map(value)) }
   }
@@ -192,9 +197,12 @@ const reading = (limit: Budget): ((tokens: Token[]) => Answer) => {
     if (order.some((direction) => direction === 0 || direction !== order[0]) || sides.length > 3) return undefined
     if (order[0] < 0) [sides, signs] = [[...sides].reverse(), [...signs].reverse()]
     const at = sides.findIndex((side) => side.length === 1 && side[0].type === 'symbol')
-    if (at < 0 || sides.some((side, i) => i !== at && side.some((token) => token.type === 'symbol')) || (sides.length === 3 && at !== 1)) return undefined
+    if (at < 0 || sides.some((side, i) => i !== at && side.some((token) => token.type === 'symbol')) || (sides.length === 3 && at !== 1))
+      return undefined
     const bound = (side: Token[] | undefined, sign: '+' | '-'): Answer =>
-      side ? { kind: 'quantity', value: value(whole(side)) } : { kind: 'quantity', value: value(sign === '+' ? INFINITY : node('negate', INFINITY)) }
+      side
+        ? { kind: 'quantity', value: value(whole(side)) }
+        : { kind: 'quantity', value: value(sign === '+' ? INFINITY : node('negate', INFINITY)) }
     const closed = (sign: string | undefined): boolean => sign === '≤' || sign === '≥'
     const [lower, upper] = [at > 0, at < sides.length - 1]
     return {
@@ -270,7 +278,9 @@ const isName = (tokens: readonly Token[]): boolean => {
   }
   if (at === 0 || !isMark(tokens[at], '(')) return at >= tokens.length
   // the arguments of a function: letters and commas
-  return isMark(tokens.at(-1), ')') && tokens.slice(at + 1, -1).every((token, i) => (i % 2 === 0 ? token.type === 'symbol' : isMark(token, ',')))
+  return (
+    isMark(tokens.at(-1), ')') && tokens.slice(at + 1, -1).every((token, i) => (i % 2 === 0 ? token.type === 'symbol' : isMark(token, ',')))
+  )
 }
 
 /** `\frac13 \approx 0.333` says the first, `x \approx 2` the second. */

@@ -27,8 +27,16 @@ const text = z.string().nullish()
 const name = z.union([z.string(), z.number()]).nullish()
 const messages = z.array(z.object({ role: z.string(), content: z.string() })).min(1)
 const row = z.object({
-  id: name, unique_id: name, problem: text, question: text, context: text, prompt: z.union([z.string(), messages]).nullish(), source_prompt: messages.nullish(),
-  answer: name, label: name, solution: text,
+  id: name,
+  unique_id: name,
+  problem: text,
+  question: text,
+  context: text,
+  prompt: z.union([z.string(), messages]).nullish(),
+  source_prompt: messages.nullish(),
+  answer: name,
+  label: name,
+  solution: text,
   reward_model: z.object({ ground_truth: name }).nullish(),
   extra_info: z.object({ index: name, raw_problem: text }).nullish(),
 })
@@ -36,12 +44,25 @@ const row = z.object({
 const parseRow = (value: unknown, line: number): MathRecord => {
   const fields = validate(row, value, 'record')
   const asked = Array.isArray(fields.prompt) ? fields.prompt.map(({ content }) => content).join('\n\n') : fields.context
-  const problem = fields.problem ?? fields.question ?? fields.extra_info?.raw_problem ?? (typeof fields.prompt === 'string' ? fields.prompt : undefined) ?? asked
-  if (!problem?.trim()) throw new InputError(`record: problem: ${problem === undefined ? 'missing' : `holds ${show(problem)}`}; expected the text of a problem`)
+  const problem =
+    fields.problem ??
+    fields.question ??
+    fields.extra_info?.raw_problem ??
+    (typeof fields.prompt === 'string' ? fields.prompt : undefined) ??
+    asked
+  if (!problem?.trim())
+    throw new InputError(`record: problem: ${problem === undefined ? 'missing' : `holds ${show(problem)}`}; expected the text of a problem`)
   const solution = fields.solution?.trim()
-  const given = fields.answer ?? fields.reward_model?.ground_truth ?? fields.label ?? (solution && (lastBoxed(solution) ?? (solution.length <= MAX_BARE ? solution : undefined)))
+  const given =
+    fields.answer ??
+    fields.reward_model?.ground_truth ??
+    fields.label ??
+    (solution && (lastBoxed(solution) ?? (solution.length <= MAX_BARE ? solution : undefined)))
   const answer = given === undefined || given === null ? '' : String(given).trim()
-  if (!answer) throw new InputError('record: answer: missing; expected the final answer (also as reward_model.ground_truth, label, or a box in solution)')
+  if (!answer)
+    throw new InputError(
+      'record: answer: missing; expected the final answer (also as reward_model.ground_truth, label, or a box in solution)',
+    )
   const id = String(fields.id ?? fields.unique_id ?? fields.extra_info?.index ?? line)
   return { id, problem: problem.trim(), answer, ...(asked && { prompt: asked }) }
 }
@@ -52,11 +73,15 @@ const MAX_BARE = 60
 const parseAime = (value: unknown, line: number): MathRecord => {
   const record = parseRow(value, line)
   const inBox = lastBoxed(record.answer) ?? record.answer
-  if (!/^\d{1,3}(\.0+)?$/.test(inBox)) throw new InputError(`record: answer: holds ${show(record.answer)}; expected an integer from 0 to 999`)
+  if (!/^\d{1,3}(\.0+)?$/.test(inBox))
+    throw new InputError(`record: answer: holds ${show(record.answer)}; expected an integer from 0 to 999`)
   return { ...record, answer: inBox.replace(/\.0+$/, '') }
 }
 
-/** Public copies repeat their problems (AIME 32 times, DAPO about 100): one of each is kept. An id that comes again with another problem is an error. */
+/**
+ * Public copies repeat their problems (AIME 32 times, DAPO about 100): one of each is kept. An id that comes again
+ * with another problem is an error.
+ */
 const load = async (file: string, parse: (value: unknown, line: number) => MathRecord): Promise<Loaded<MathRecord>> => {
   const problems = new Set<string>()
   const ids = new Set<string>()
@@ -64,7 +89,8 @@ const load = async (file: string, parse: (value: unknown, line: number) => MathR
     const record = parse(value, line)
     const problem = `${record.problem}\n${record.answer}`
     const isNew = !problems.has(problem)
-    if (isNew && ids.has(record.id)) throw new InputError(`record: id: "${record.id}" comes again with another problem; expected unique ids`)
+    if (isNew && ids.has(record.id))
+      throw new InputError(`record: id: "${record.id}" comes again with another problem; expected unique ids`)
     problems.add(problem)
     ids.add(record.id)
     return isNew ? record : undefined
@@ -104,8 +130,30 @@ const mathBenchmark = (fields: { name: string; summary: string; asked: AnswerFor
   score: (record, response) => scoreMath(record, response, fields.asked),
 })
 
-export const aime2024 = mathBenchmark({ name: 'aime2024', summary: 'AIME 2024: competition problems with an integer answer from 0 to 999', asked: 'line', parse: parseAime })
-export const aime2025 = mathBenchmark({ name: 'aime2025', summary: 'AIME 2025: competition problems with an integer answer from 0 to 999', asked: 'line', parse: parseAime })
-export const math500 = mathBenchmark({ name: 'math500', summary: 'MATH-500: problems with an answer in LaTeX, compared by what it means', asked: 'boxed' })
-export const dapoMath = mathBenchmark({ name: 'dapo-math-17k', summary: 'DAPO-Math-17k (training): problems with an integer answer', asked: 'line' })
-export const deepscaler = mathBenchmark({ name: 'deepscaler', summary: 'DeepScaleR (training): problems with an answer in LaTeX', asked: 'line' })
+export const aime2024 = mathBenchmark({
+  name: 'aime2024',
+  summary: 'AIME 2024: competition problems with an integer answer from 0 to 999',
+  asked: 'line',
+  parse: parseAime,
+})
+export const aime2025 = mathBenchmark({
+  name: 'aime2025',
+  summary: 'AIME 2025: competition problems with an integer answer from 0 to 999',
+  asked: 'line',
+  parse: parseAime,
+})
+export const math500 = mathBenchmark({
+  name: 'math500',
+  summary: 'MATH-500: problems with an answer in LaTeX, compared by what it means',
+  asked: 'boxed',
+})
+export const dapoMath = mathBenchmark({
+  name: 'dapo-math-17k',
+  summary: 'DAPO-Math-17k (training): problems with an integer answer',
+  asked: 'line',
+})
+export const deepscaler = mathBenchmark({
+  name: 'deepscaler',
+  summary: 'DeepScaleR (training): problems with an answer in LaTeX',
+  asked: 'line',
+})

@@ -57,9 +57,16 @@ const written = (text: string): string =>
 
 /** A text answer: its words in lower case, articles and punctuation dropped; '' when it holds formulas. */
 const words = (text: string): string => {
-  const plain = stripDelimiters(text.slice(0, MAX_TEXT)).replace(/\\(?:text|mbox|textbf|mathrm|textrm)\s*\{([^{}]*)\}/g, ' $1 ').replace(/\\[ ,;!]|~/g, ' ')
+  const plain = stripDelimiters(text.slice(0, MAX_TEXT))
+    .replace(/\\(?:text|mbox|textbf|mathrm|textrm)\s*\{([^{}]*)\}/g, ' $1 ')
+    .replace(/\\[ ,;!]|~/g, ' ')
   if (/[\\^_=+*/<>|]/.test(plain)) return ''
-  return plain.toLowerCase().replace(/[.,;:!?'’"“”(){}$-]/g, ' ').split(/\s+/).filter((word) => word && !['a', 'an', 'the'].includes(word)).join(' ')
+  return plain
+    .toLowerCase()
+    .replace(/[.,;:!?'’"“”(){}$-]/g, ' ')
+    .split(/\s+/)
+    .filter((word) => word && !['a', 'an', 'the'].includes(word))
+    .join(' ')
 }
 
 /** Why two answers differ; undefined when they do not. */
@@ -76,20 +83,31 @@ const differ = (a: Answer, b: Answer): string | undefined => {
   if (a.kind === 'matrix' && b.kind === 'matrix') {
     const [x, y] = [a.rows, b.rows]
     if (a.bars !== b.bars || x.length !== y.length || x.some((row, i) => row.length !== y[i].length)) return 'the matrices differ in shape'
-    return first(x.flatMap((row, i) => row.map((entry, j) => (sameQuantity(entry, y[i][j]) ? undefined : `entry ${i + 1}, ${j + 1} differs`))))
+    return first(
+      x.flatMap((row, i) => row.map((entry, j) => (sameQuantity(entry, y[i][j]) ? undefined : `entry ${i + 1}, ${j + 1} differs`))),
+    )
   }
-  if (a.kind === 'based' && b.kind === 'based') return a.digits === b.digits && a.base === b.base ? undefined : 'the digits or the base differ'
+  if (a.kind === 'based' && b.kind === 'based')
+    return a.digits === b.digits && a.base === b.base ? undefined : 'the digits or the base differ'
   if (a.kind === 'ratio' && b.kind === 'ratio') {
     if (a.suffix !== b.suffix) return `"${a.suffix}" is not "${b.suffix}"`
-    return a.parts.length === b.parts.length ? first(a.parts.map((part, i) => (sameQuantity(part, b.parts[i]) ? undefined : DIFFERENT))) : DIFFERENT
+    return a.parts.length === b.parts.length
+      ? first(a.parts.map((part, i) => (sameQuantity(part, b.parts[i]) ? undefined : DIFFERENT)))
+      : DIFFERENT
   }
   return `${NAMES[a.kind]} is not ${NAMES[b.kind]}`
 }
 
 const DIFFERENT = 'different in value'
 const NAMES: Readonly<Record<Answer['kind'], string>> = {
-  quantity: 'a number or formula', sequence: 'a tuple or interval', set: 'a set', union: 'a union', matrix: 'a matrix', relation: 'a relation',
-  based: 'a number in a given base', ratio: 'a ratio or time',
+  quantity: 'a number or formula',
+  sequence: 'a tuple or interval',
+  set: 'a set',
+  union: 'a union',
+  matrix: 'a matrix',
+  relation: 'a relation',
+  based: 'a number in a given base',
+  ratio: 'a ratio or time',
 }
 
 const first = (differences: readonly (string | undefined)[]): string | undefined => differences.find((one) => one !== undefined)
@@ -124,7 +142,11 @@ const differAsSets = (a: readonly Answer[], b: readonly Answer[]): string | unde
 const differInRelation = (a: Answer, b: Answer): string | undefined => {
   if (a.kind !== 'relation' || b.kind !== 'relation') {
     const [relation, other] = a.kind === 'relation' ? [a, b] : [b as Relation, a]
-    return relation.right ? (a.kind === 'relation' ? differ(relation.right, other) : differ(other, relation.right)) : 'a relation is not a value'
+    return relation.right
+      ? a.kind === 'relation'
+        ? differ(relation.right, other)
+        : differ(other, relation.right)
+      : 'a relation is not a value'
   }
   if (a.relation !== b.relation) return `"${a.relation}" is not "${b.relation}"`
   if (a.right && b.right && (a.symbol === b.symbol || !a.symbol || !b.symbol)) {

@@ -159,7 +159,11 @@ export const parseExpression = (tokens: readonly Token[]): { expression: Express
       if (isMark('{')) {
         const close = tokens.findIndex((token, i) => i > at && token.type === 'mark' && token.text === '}')
         const inside = tokens.slice(at + 1, close)
-        if (close > 0 && inside.every((token) => token.type === 'words' || token.type === 'symbol') && /^(th|st|nd|rd)$/.test(inside.map(textOf).join(''))) {
+        if (
+          close > 0 &&
+          inside.every((token) => token.type === 'words' || token.type === 'symbol') &&
+          /^(th|st|nd|rd)$/.test(inside.map(textOf).join(''))
+        ) {
           at = close + 1
           return undefined
         }

@@ -62,7 +62,10 @@ export const quantity = (expression: Expression, limit: Budget): Quantity => {
 /** The same value, or the same function. */
 export const sameQuantity = (a: Quantity, b: Quantity): boolean => {
   if (a.exact && b.exact) return a.exact.n === b.exact.n && a.exact.d === b.exact.d
-  return pairs(a, b).every(([x, y]) => (x === undefined || y === undefined ? x === y : close(x, y))) && compared(a, b) >= (isConstant(a) && isConstant(b) ? 1 : 3)
+  return (
+    pairs(a, b).every(([x, y]) => (x === undefined || y === undefined ? x === y : close(x, y))) &&
+    compared(a, b) >= (isConstant(a) && isConstant(b) ? 1 : 3)
+  )
 }
 
 /** Whether a = c·b with one constant c ≠ 0; with `positive`, c > 0. So two equations, each brought to one side, are the same. */
@@ -106,7 +109,8 @@ const compared = (a: Quantity, b: Quantity): number => pairs(a, b).filter(([x, y
 const isComplex = (x: NumberValue): x is Complex => math.isComplex(x)
 const realPart = (x: NumberValue): number => (isComplex(x) ? x.re : x.toNumber())
 const toComplex = (x: NumberValue): Complex => (isComplex(x) ? x : math.complex(x.toNumber(), 0))
-const sameKind = (x: NumberValue, y: NumberValue): [MathType, MathType] => (isComplex(x) || isComplex(y) ? [toComplex(x), toComplex(y)] : [x, y])
+const sameKind = (x: NumberValue, y: NumberValue): [MathType, MathType] =>
+  isComplex(x) || isComplex(y) ? [toComplex(x), toComplex(y)] : [x, y]
 const isZero = (x: NumberValue): boolean => (isComplex(x) ? Math.hypot(x.re, x.im) < 1e-12 : x.abs().lt('1e-40'))
 
 const close = (x: NumberValue, y: NumberValue): boolean => {

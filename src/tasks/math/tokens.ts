@@ -27,7 +27,8 @@ export const MAX_ANSWER = 1000
  * @throws Unreadable on characters that no formula has
  */
 export const tokenise = (source: string, merge: boolean): Token[] => {
-  if (source.length > MAX_ANSWER) throw new Unreadable(`the answer has ${source.length} characters; up to ${MAX_ANSWER} are read as mathematics`)
+  if (source.length > MAX_ANSWER)
+    throw new Unreadable(`the answer has ${source.length} characters; up to ${MAX_ANSWER} are read as mathematics`)
   const text = toLatex(source)
   const tokens: Token[] = []
   let brackets = 0
@@ -111,26 +112,76 @@ const MARKS = '+-*/^_=<>()[]{},;:!|%$&±∓≠≤≥∪°\'¢£€'
 
 const TEXT = new Set('text mbox textbf textit textrm textnormal mathrm mathsf mathtt operatorname hbox rm'.split(' '))
 const IGNORED = new Set(
-  ('left right big Big bigl bigr Bigl Bigr bigg Bigg biggl biggr mathbf boldsymbol bm mathit vec hat textstyle boxed mathcal mathbb underline bf it ' +
-    'phantom mathopen mathclose').split(' '),
+  (
+    'left right big Big bigl bigr Bigl Bigr bigg Bigg biggl biggr mathbf boldsymbol bm mathit vec hat textstyle boxed mathcal mathbb ' +
+    'underline bf it phantom mathopen mathclose'
+  ).split(' '),
 )
 const SYNONYMS: Readonly<Record<string, string>> = {
-  dfrac: 'frac', tfrac: 'frac', cfrac: 'frac', dbinom: 'binom', tbinom: 'binom', varnothing: 'emptyset', degree: 'circ', lbrace: '{', rbrace: '}',
-  lvert: '|', rvert: '|', vert: '|', mid: '|', varphi: 'phi', varepsilon: 'epsilon', vartheta: 'theta', lg: 'log', arcsin: 'asin', arccos: 'acos',
+  dfrac: 'frac',
+  tfrac: 'frac',
+  cfrac: 'frac',
+  dbinom: 'binom',
+  tbinom: 'binom',
+  varnothing: 'emptyset',
+  degree: 'circ',
+  lbrace: '{',
+  rbrace: '}',
+  lvert: '|',
+  rvert: '|',
+  vert: '|',
+  mid: '|',
+  varphi: 'phi',
+  varepsilon: 'epsilon',
+  vartheta: 'theta',
+  lg: 'log',
+  arcsin: 'asin',
+  arccos: 'acos',
   arctan: 'atan',
 }
 /** Commands that are one mark. */
 const MARK_COMMANDS: Readonly<Record<string, string>> = {
-  '{': '⦃', '}': '⦄', '$': '$', '%': '%', '&': '&', '|': '|', cdot: '*', times: '*', ast: '*', div: '/', pm: '±', mp: '∓', le: '≤', leq: '≤', leqslant: '≤',
-  ge: '≥', geq: '≥', geqslant: '≥', lt: '<', gt: '>', ne: '≠', neq: '≠', cup: '∪', colon: ':', lbrack: '[', rbrack: ']', langle: '(', rangle: ')', prime: '\'',
+  '{': '⦃',
+  '}': '⦄',
+  $: '$',
+  '%': '%',
+  '&': '&',
+  '|': '|',
+  cdot: '*',
+  times: '*',
+  ast: '*',
+  div: '/',
+  pm: '±',
+  mp: '∓',
+  le: '≤',
+  leq: '≤',
+  leqslant: '≤',
+  ge: '≥',
+  geq: '≥',
+  geqslant: '≥',
+  lt: '<',
+  gt: '>',
+  ne: '≠',
+  neq: '≠',
+  cup: '∪',
+  colon: ':',
+  lbrack: '[',
+  rbrack: ']',
+  langle: '(',
+  rangle: ')',
+  prime: "'",
 }
 const GREEK = new Set(
-  ('alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi ' +
-    'Sigma Upsilon Phi Psi Omega ell angle triangle').split(' '),
+  (
+    'alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega ' +
+    'Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell angle triangle'
+  ).split(' '),
 )
 /** Written without a backslash, these are still the commands. */
 const PLAIN = new Set(
-  'sqrt sin cos tan cot sec csc asin acos atan arcsin arccos arctan sinh cosh tanh log ln exp pi infty infinity theta alpha beta'.split(' '),
+  'sqrt sin cos tan cot sec csc asin acos atan arcsin arccos arctan sinh cosh tanh log ln exp pi infty infinity theta alpha beta'.split(
+    ' ',
+  ),
 )
 
 const nameToken = (name: string): Token => {
@@ -159,10 +210,53 @@ const textTokens = (argument: string | undefined, command: string, merge: boolea
 }
 
 const UNICODE: Readonly<Record<string, string>> = {
-  '−': '-', '–': '-', '—': '-', '×': '*', '·': '*', '⋅': '*', '∗': '*', '÷': '/', '√': '\\sqrt ', '∞': '\\infty ', '∈': '\\in ', '∅': '\\emptyset ', '≈': '\\approx ',
-  '²': '^{2}', '³': '^{3}', '½': '\\frac{1}{2}', '¼': '\\frac{1}{4}', '¾': '\\frac{3}{4}', '′': '\'', '’': '\'', '“': '', '”': '', '"': '', '⟨': '(', '⟩': ')',
-  '，': ',', '（': '(', '）': ')', '：': ':', '；': ';', '。': '', 'º': '°', 'π': '\\pi ', 'θ': '\\theta ', 'α': '\\alpha ', 'β': '\\beta ', 'γ': '\\gamma ',
-  'λ': '\\lambda ', 'φ': '\\phi ', 'ω': '\\omega ', 'μ': '\\mu ', 'σ': '\\sigma ', 'ρ': '\\rho ', 'δ': '\\delta ', 'Δ': '\\Delta ', '∠': '\\angle ', '⁡': '',
+  '−': '-',
+  '–': '-',
+  '—': '-',
+  '×': '*',
+  '·': '*',
+  '⋅': '*',
+  '∗': '*',
+  '÷': '/',
+  '√': '\\sqrt ',
+  '∞': '\\infty ',
+  '∈': '\\in ',
+  '∅': '\\emptyset ',
+  '≈': '\\approx ',
+  '²': '^{2}',
+  '³': '^{3}',
+  '½': '\\frac{1}{2}',
+  '¼': '\\frac{1}{4}',
+  '¾': '\\frac{3}{4}',
+  '′': "'",
+  '’': "'",
+  '“': '',
+  '”': '',
+  '"': '',
+  '⟨': '(',
+  '⟩': ')',
+  '，': ',',
+  '（': '(',
+  '）': ')',
+  '：': ':',
+  '；': ';',
+  '。': '',
+  º: '°',
+  π: '\\pi ',
+  θ: '\\theta ',
+  α: '\\alpha ',
+  β: '\\beta ',
+  γ: '\\gamma ',
+  λ: '\\lambda ',
+  φ: '\\phi ',
+  ω: '\\omega ',
+  μ: '\\mu ',
+  σ: '\\sigma ',
+  ρ: '\\rho ',
+  δ: '\\delta ',
+  Δ: '\\Delta ',
+  '∠': '\\angle ',
+  '⁡': '',
 }
 
 /** Unicode signs as LaTeX; a doubled backslash before a command (over-escaped JSON) as one. */

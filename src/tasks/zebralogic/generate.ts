@@ -27,14 +27,27 @@ export const zebraPuzzles = (config: ZebraConfig, split: 'train' | 'test', count
 const drawPuzzle = ({ houses, attributes }: ZebraConfig, random: Random): ZebraRecord => {
   const chosen = random.permutation(CATALOGUE.length).filter((k) => k > 0).slice(0, attributes - 1)
   // the names always take part
-  const themes = [CATALOGUE[0], ...chosen.map((k) => CATALOGUE[k])].map((theme) => ({ ...theme, values: random.permutation(6).slice(0, houses).map((k) => theme.values[k]) }))
+  const themes = [CATALOGUE[0], ...chosen.map((k) => CATALOGUE[k])].map((theme) => ({
+    ...theme,
+    values: random
+      .permutation(6)
+      .slice(0, houses)
+      .map((k) => theme.values[k]),
+  }))
   const positions = themes.map(() => random.permutation(houses))
   const clues = drawClues(houses, positions, random)
   const value = (attribute: number, house: number): string => themes[attribute].values[positions[attribute].indexOf(house)]
   const phrase = ({ attribute, value }: Item): string => themes[attribute].phrase(themes[attribute].values[value])
   const puzzle = [
-    `There are ${houses} houses in a row, numbered 1 to ${houses} from left to right. A different person lives in each. No two houses share a value of any of these:`,
-    ...themes.map(({ name, values }) => ` - ${name}: ${[...values].sort().map((one) => `\`${one}\``).join(', ')}`),
+    `There are ${houses} houses in a row, numbered 1 to ${houses} from left to right. A different person lives in each. ` +
+      'No two houses share a value of any of these:',
+    ...themes.map(
+      ({ name, values }) =>
+        ` - ${name}: ${[...values]
+          .sort()
+          .map((one) => `\`${one}\``)
+          .join(', ')}`,
+    ),
     '',
     '## Clues:',
     ...clues.map((clue, i) => `${i + 1}. ${sentence(clue, phrase)}`),
@@ -57,7 +70,10 @@ export const drawClues = (houses: number, positions: Positions, random: Random):
   const all = trueClues(houses, positions)
   const share = (clue: Clue): number => FREQUENCY[clue.kind] / all.filter(({ kind }) => kind === clue.kind).length
   // the first of exponential clocks: a clue comes next with probability in proportion to its share
-  const order = all.map((clue) => ({ clue, time: -Math.log(1 - random.next()) / share(clue) })).sort((a, b) => a.time - b.time).map(({ clue }) => clue)
+  const order = all
+    .map((clue) => ({ clue, time: -Math.log(1 - random.next()) / share(clue) }))
+    .sort((a, b) => a.time - b.time)
+    .map(({ clue }) => clue)
   const isUnique = (clues: readonly Clue[]): boolean => solve(houses, positions.length, clues, 2).length === 1
   // the shortest prefix with one solution, by bisection: more clues never have more solutions
   let [low, high] = [0, order.length]
@@ -124,7 +140,11 @@ const CATALOGUE: readonly Theme[] = [
   { name: 'Drink', values: ['tea', 'milk', 'water', 'coffee', 'juice', 'cocoa'], phrase: (value) => `the person who drinks ${value}` },
   { name: 'Pet', values: ['cat', 'dog', 'parrot', 'rabbit', 'goldfish', 'tortoise'], phrase: (value) => `the person with the ${value}` },
   { name: 'Color', values: ['red', 'green', 'blue', 'yellow', 'white', 'purple'], phrase: (value) => `the person in the ${value} house` },
-  { name: 'Instrument', values: ['piano', 'violin', 'flute', 'guitar', 'drum', 'harp'], phrase: (value) => `the person who plays the ${value}` },
+  {
+    name: 'Instrument',
+    values: ['piano', 'violin', 'flute', 'guitar', 'drum', 'harp'],
+    phrase: (value) => `the person who plays the ${value}`,
+  },
   { name: 'Job', values: ['baker', 'nurse', 'painter', 'teacher', 'farmer', 'pilot'], phrase: (value) => `the ${value}` },
   { name: 'Sport', values: ['tennis', 'rowing', 'chess', 'judo', 'golf', 'fencing'], phrase: (value) => `the person who trains ${value}` },
   { name: 'Dish', values: ['soup', 'pasta', 'curry', 'salad', 'pizza', 'stew'], phrase: (value) => `the person who cooks ${value}` },

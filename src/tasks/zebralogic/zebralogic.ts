@@ -27,11 +27,14 @@ const row = z.object({
 const parseRow = (value: unknown): ZebraRecord => {
   const { id, size, puzzle, solution: { header, rows } } = validate(row, value, 'record')
   const [houses, attributes] = size.split('*').map(Number)
-  if (header.length !== attributes + 1) throw new InputError(`record: solution.header: holds ${header.length} names; size ${size} needs ${attributes + 1}`)
+  if (header.length !== attributes + 1)
+    throw new InputError(`record: solution.header: holds ${header.length} names; size ${size} needs ${attributes + 1}`)
   if (rows.length !== houses) throw new InputError(`record: solution.rows: holds ${rows.length} rows; size ${size} needs ${houses}`)
   rows.forEach((cells, i) => {
-    if (cells.length !== header.length) throw new InputError(`record: solution.rows[${i}]: holds ${cells.length} cells; the header has ${header.length}`)
-    if (cells.some((cell) => /^_*$/.test(cell))) throw new InputError(`record: solution.rows[${i}]: holds ${show(cells)}; the solution is masked, take the data set with solutions`)
+    if (cells.length !== header.length)
+      throw new InputError(`record: solution.rows[${i}]: holds ${cells.length} cells; the header has ${header.length}`)
+    if (cells.some((cell) => /^_*$/.test(cell)))
+      throw new InputError(`record: solution.rows[${i}]: holds ${show(cells)}; the solution is masked, take the data set with solutions`)
   })
   return { id, houses, attributes, puzzle, header, rows }
 }
@@ -39,16 +42,28 @@ const parseRow = (value: unknown): ZebraRecord => {
 const houseName = (house: number): string => `House ${house + 1}`
 
 /** The JSON object that the prompt asks for. */
-const answerJson = (header: readonly string[], houses: number, reasoning: string, cell: (house: number, column: number) => string): string =>
-  JSON.stringify({
-    reasoning,
-    solution: Object.fromEntries(Array.from({ length: houses }, (_, house) => [
-      houseName(house),
-      Object.fromEntries(header.slice(1).map((attribute, j) => [attribute, cell(house, j + 1)])),
-    ])),
-  }, null, 4)
+const answerJson = (
+  header: readonly string[],
+  houses: number,
+  reasoning: string,
+  cell: (house: number, column: number) => string,
+): string =>
+  JSON.stringify(
+    {
+      reasoning,
+      solution: Object.fromEntries(
+        Array.from({ length: houses }, (_, house) => [
+          houseName(house),
+          Object.fromEntries(header.slice(1).map((attribute, j) => [attribute, cell(house, j + 1)])),
+        ]),
+      ),
+    },
+    null,
+    4,
+  )
 
-const EXAMPLE = `There are 3 houses in a row, numbered 1 to 3 from left to right. A different person lives in each. Each has another value of:
+const EXAMPLE = `There are 3 houses in a row, numbered 1 to 3 from left to right. A different person lives in each.
+Each has another value of:
  - Name: \`Ann\`, \`Ben\`, \`Cleo\`
  - Drink: \`tea\`, \`milk\`, \`water\`
 
@@ -87,7 +102,11 @@ const score = (record: ZebraRecord, response: string): BenchmarkScore => {
   }))
   const cells = record.houses * record.attributes
   const solved = correct === cells ? 1 : 0
-  const measures = { 'cell accuracy': [correct, cells], [`${difficulty(record)} puzzles`]: [solved, 1], [`${sizeGroup(record)} puzzles`]: [solved, 1] } as const
+  const measures = {
+    'cell accuracy': [correct, cells],
+    [`${difficulty(record)} puzzles`]: [solved, 1],
+    [`${sizeGroup(record)} puzzles`]: [solved, 1],
+  } as const
   if (typeof answer === 'string') return { score: 0, verdict: 'invalid', reason: answer, measures }
   return solved
     ? { score: 1, verdict: 'correct', reason: `all ${cells} cells are right`, measures }
@@ -113,11 +132,10 @@ export const lastObject = (text: string): string | undefined => {
   let depth = 0
   let start = 0
   let found: [number, number] | undefined
-  const brace = /[{}]/g
-  for (let match = brace.exec(text); match; match = brace.exec(text)) {
-    if (match[0] === '{') {
-      if (depth++ === 0) start = match.index
-    } else if (depth > 0 && --depth === 0) found = [start, match.index + 1]
+  for (let at = 0; at < text.length; at++) {
+    const c = text[at]
+    if (c === '{' && depth++ === 0) start = at
+    else if (c === '}' && depth > 0 && --depth === 0) found = [start, at + 1]
   }
   return found && text.slice(...found)
 }

@@ -3,9 +3,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { cpuTime } from '../../cpu.js'
 import { lastBraces, lastBrackets, lastFenced, readArrangement } from '../../../src/tasks/autologi/arrangement.js'
-import { autologi, countArrangements, loadPreferences, loadSeeds, verify, type AutoLogiRecord } from '../../../src/tasks/autologi/autologi.js'
-import { newMeter, repr } from '../../../src/tasks/autologi/python/values.js'
+import {
+  autologi,
+  countArrangements,
+  loadPreferences,
+  loadSeeds,
+  verify,
+  type AutoLogiRecord,
+} from '../../../src/tasks/autologi/autologi.js'
+import { repr } from '../../../src/tasks/autologi/python/show.js'
+import { newMeter } from '../../../src/tasks/autologi/python/values.js'
 import { scoreResponse } from '../../../src/tasks/benchmark.js'
 import { sharedPath } from '../../shared.js'
 
@@ -55,18 +64,22 @@ def count_valid_arrangements():
 describe('reading an arrangement', () => {
   test.each<[string, string, string | undefined]>([
     ['the last fenced block', '```python\n[1]\n```\nno\n```json\n[2]\n```', '[2]'],
-    ['a block without a language', '```\n{"a": 1}\n```', '{\'a\': 1}'],
+    ['a block without a language', '```\n{"a": 1}\n```', "{'a': 1}"],
     ['a block wins over braces behind it', '```\n[1]\n``` or {2}', '[1]'],
-    ['else the last braces', 'a {1} b {"x": {"y": 2}} c [3]', '{\'x\': {\'y\': 2}}'],
+    ['else the last braces', 'a {1} b {"x": {"y": 2}} c [3]', "{'x': {'y': 2}}"],
     ['braces that never close are skipped', '{ {1, 2}', '{1, 2}'],
     ['else the last brackets', '[1, 2] and [3, 4]', '[3, 4]'],
     ['brackets reach to the nearest closing one', '[[1, 2], [3, 4]]', '[3, 4]'],
-    ['comments go', '```\n{"a": 1, // one\n "b": 2}\n```', '{\'a\': 1, \'b\': 2}'],
-    ['true and false', '{"a": true, "b": [false, True]}', '{\'a\': True, \'b\': [False, True]}'],
+    ['comments go', '```\n{"a": 1, // one\n "b": 2}\n```', "{'a': 1, 'b': 2}"],
+    ['true and false', '{"a": true, "b": [false, True]}', "{'a': True, 'b': [False, True]}"],
     ['an assignment', '```python\ninputs = [1, (2, 3)]\n```', '[1, (2, 3)]'],
-    ['null is JSON', '{"a": null, "b": 1.0, "c": [1, 2.5e1, "\\u00e9\\/"], "d": true}', '{\'a\': None, \'b\': 1.0, \'c\': [1, 25.0, \'é/\'], \'d\': True}'],
+    [
+      'null is JSON',
+      '{"a": null, "b": 1.0, "c": [1, 2.5e1, "\\u00e9\\/"], "d": true}',
+      "{'a': None, 'b': 1.0, 'c': [1, 25.0, 'é/'], 'd': True}",
+    ],
     ['sets, tuples, numbers, None', '```\n({1, 2}, (), None, -1.5)\n```', '({1, 2}, (), None, -1.5)'],
-    ['Chinese', '```json\n{\'甲\': {\'最佳协作奖\'}}\n```', '{\'甲\': {\'最佳协作奖\'}}'],
+    ['Chinese', "```json\n{'甲': {'最佳协作奖'}}\n```", "{'甲': {'最佳协作奖'}}"],
     ['no arrangement', 'I could not find one.', undefined],
     ['calls are no literals', '```python\n[f(1)]\n```', undefined],
     ['not even harmless ones', '```python\nlist([1])\n```', undefined],
@@ -119,27 +132,63 @@ describe('score', () => {
   })
 
   test('a verifier that misbehaves scores 0 with its reason', () => {
-    const reason = (constraints: string): string => autologi.score({ ...record, inputsCheck: 'def inputs_check(inputs): return True', constraints }, '[1]').reason
+    const reason = (constraints: string): string =>
+      autologi.score({ ...record, inputsCheck: 'def inputs_check(inputs): return True', constraints }, '[1]').reason
     expect(reason('constraint_list = [lambda i: i["x"]]')).toContain('raised TypeError')
     expect(reason('def c(i): raise ValueError("no")\nconstraint_list = [c]')).toBe('c raised ValueError: no')
     expect(reason('import os\nconstraint_list = []')).toBe('the verifier was stopped: the module "os" is not supported')
     expect(reason('x = 1')).toContain('defines no constraint_list')
     expect(reason('constraint_list = [5]')).toContain('raised TypeError')
-    expect(verify({ ...record, constraints: 'def c(i):\n  while True: pass\nconstraint_list = [c]' }, ['Ann', 'Ben', 'Cleo', 'Dan'] as never, { steps: 1e5, milliseconds: 1e4, cells: 1e5 })).toBeDefined()
+    expect(
+      verify({ ...record, constraints: 'def c(i):\n  while True: pass\nconstraint_list = [c]' }, ['Ann', 'Ben', 'Cleo', 'Dan'] as never, {
+        steps: 1e5,
+        milliseconds: 1e4,
+        cells: 1e5,
+      }),
+    ).toBeDefined()
   })
 
   test('no text makes it throw; hostile ones take bounded time', () => {
-    fc.assert(fc.property(fc.oneof(fc.string({ unit: 'binary' }), fc.json(), fc.string({ unit: 'binary' }).map((text) => `\`\`\`\n${text}\n\`\`\``)), (text) => {
-      expect(autologi.score(record, text).score).toBe(0)
-    }), { seed: 2, numRuns: 500 })
-    const hostile = ['{'.repeat(4e6), '['.repeat(4e6), '`'.repeat(4e6), '```\n'.repeat(1e6), `[${'['.repeat(9000)}${']'.repeat(9000)}]`, `{${'{'.repeat(9000)}${'}'.repeat(9000)}}`, `\`\`\`\n${'-'.repeat(19000)}1\n\`\`\``, `\`\`\`\n${'(1,'.repeat(6000)}\n\`\`\``,
-      `[${'1,'.repeat(9000)}]`, `{${'"a":'.repeat(4000)}1}`, '{}'.repeat(2e6), '[]'.repeat(2e6), `\`\`\`${'a'.repeat(4e6)}`, '\\'.repeat(4e6), `\`\`\`\n9${'*9'.repeat(9000)}\n\`\`\``, `\`\`\`\n"${'\\'.repeat(9000)}"\n\`\`\``, 'x'.repeat(1e8), `{${'//'.repeat(9000)}}`, `\`\`\`\n${'not '.repeat(4000)}1\n\`\`\``]
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string({ unit: 'binary' }),
+          fc.json(),
+          fc.string({ unit: 'binary' }).map((text) => `\`\`\`\n${text}\n\`\`\``),
+        ),
+        (text) => {
+          expect(autologi.score(record, text).score).toBe(0)
+        },
+      ),
+      { seed: 2, numRuns: 500 },
+    )
+    const hostile = [
+      '{'.repeat(4e6),
+      '['.repeat(4e6),
+      '`'.repeat(4e6),
+      '```\n'.repeat(1e6),
+      `[${'['.repeat(9000)}${']'.repeat(9000)}]`,
+      `{${'{'.repeat(9000)}${'}'.repeat(9000)}}`,
+      `\`\`\`\n${'-'.repeat(19000)}1\n\`\`\``,
+      `\`\`\`\n${'(1,'.repeat(6000)}\n\`\`\``,
+      `[${'1,'.repeat(9000)}]`,
+      `{${'"a":'.repeat(4000)}1}`,
+      '{}'.repeat(2e6),
+      '[]'.repeat(2e6),
+      `\`\`\`${'a'.repeat(4e6)}`,
+      '\\'.repeat(4e6),
+      `\`\`\`\n9${'*9'.repeat(9000)}\n\`\`\``,
+      `\`\`\`\n"${'\\'.repeat(9000)}"\n\`\`\``,
+      'x'.repeat(1e8),
+      `{${'//'.repeat(9000)}}`,
+      `\`\`\`\n${'not '.repeat(4000)}1\n\`\`\``,
+    ]
     for (const text of hostile) {
-      const start = performance.now()
+      const start = cpuTime()
       const result = scoreResponse(autologi, record, text)
       expect(result.score).toBe(0)
       expect(result.reason).not.toBe('')
-      expect([text.slice(0, 20), performance.now() - start < 2000]).toEqual([text.slice(0, 20), true])
+      expect([text.slice(0, 20), cpuTime() - start < 2000]).toEqual([text.slice(0, 20), true])
     }
   })
 })
@@ -149,7 +198,18 @@ test('a bad record is an error of its line', async () => {
   const file = join(folder, 'rows.jsonl')
   const code = { Inputs_Check_code: record.inputsCheck, Constraint_List_code: record.constraints, Traverse_code: record.traverse }
   const good = { idx: 1, prompt: 'P', code, lang: 'en', group_id: 3 }
-  writeFileSync(file, [good, { ...good, code: { ...code, Inputs_Check_code: 'class A: pass' } }, { idx: 2, prompt: 'P' }, { ...good, idx: 'two', code: { ...code, Traverse_code: undefined } }, { ...good, code: { ...code, Traverse_code: 'def f(:' } }].map((row) => JSON.stringify(row)).join('\n'))
+  writeFileSync(
+    file,
+    [
+      good,
+      { ...good, code: { ...code, Inputs_Check_code: 'class A: pass' } },
+      { idx: 2, prompt: 'P' },
+      { ...good, idx: 'two', code: { ...code, Traverse_code: undefined } },
+      { ...good, code: { ...code, Traverse_code: 'def f(:' } },
+    ]
+      .map((row) => JSON.stringify(row))
+      .join('\n'),
+  )
   const { records, errors } = await autologi.load(file)
   rmSync(folder, { recursive: true })
   expect(records.map(({ id }) => id)).toEqual(['1', 'two'])

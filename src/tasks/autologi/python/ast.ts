@@ -17,7 +17,11 @@ export type Expression =
   | { readonly node: 'binary'; readonly operator: BinaryOperator; readonly left: Expression; readonly right: Expression }
   | { readonly node: 'unary'; readonly operator: '-' | '+' | '~' | 'not'; readonly operand: Expression }
   | { readonly node: 'logical'; readonly operator: 'and' | 'or'; readonly left: Expression; readonly right: Expression }
-  | { readonly node: 'compare'; readonly left: Expression; readonly rest: readonly { readonly operator: Comparison; readonly right: Expression }[] }
+  | {
+      readonly node: 'compare'
+      readonly left: Expression
+      readonly rest: readonly { readonly operator: Comparison; readonly right: Expression }[]
+    }
   | { readonly node: 'conditional'; readonly test: Expression; readonly then: Expression; readonly otherwise: Expression }
   | { readonly node: 'lambda'; readonly parameters: Parameters; readonly body: Expression }
   | { readonly node: 'call'; readonly callee: Expression; readonly args: readonly Argument[] }
@@ -50,7 +54,8 @@ export interface Argument {
   readonly value: Expression
 }
 
-export type FormattedPart = string | { readonly value: Expression; readonly conversion: '' | 'r' | 's' | 'a'; readonly spec: readonly FormattedPart[] }
+export type FormattedPart =
+  string | { readonly value: Expression; readonly conversion: '' | 'r' | 's' | 'a'; readonly spec: readonly FormattedPart[] }
 
 export interface Parameters {
   readonly positional: readonly { readonly name: string; readonly fallback?: Expression }[]
@@ -62,7 +67,13 @@ export interface Parameters {
 export type Statement =
   | { readonly node: 'expression'; readonly value: Expression; readonly line: number }
   | { readonly node: 'assign'; readonly targets: readonly Expression[]; readonly value: Expression; readonly line: number }
-  | { readonly node: 'augmented'; readonly target: Expression; readonly operator: BinaryOperator; readonly value: Expression; readonly line: number }
+  | {
+      readonly node: 'augmented'
+      readonly target: Expression
+      readonly operator: BinaryOperator
+      readonly value: Expression
+      readonly line: number
+    }
   /** `x: int` alone: makes the name local, no more. */
   | { readonly node: 'declare'; readonly target: Expression; readonly line: number }
   | { readonly node: 'delete'; readonly targets: readonly Expression[]; readonly line: number }
@@ -73,9 +84,26 @@ export type Statement =
   | { readonly node: 'raise'; readonly value?: Expression; readonly line: number }
   | { readonly node: 'import'; readonly module: string; readonly as: string; readonly line: number }
   /** `names` is null for `*`. */
-  | { readonly node: 'importFrom'; readonly module: string; readonly names: readonly { readonly name: string; readonly as: string }[] | null; readonly line: number }
-  | { readonly node: 'if'; readonly test: Expression; readonly then: readonly Statement[]; readonly otherwise: readonly Statement[]; readonly line: number }
-  | { readonly node: 'while'; readonly test: Expression; readonly body: readonly Statement[]; readonly otherwise: readonly Statement[]; readonly line: number }
+  | {
+      readonly node: 'importFrom'
+      readonly module: string
+      readonly names: readonly { readonly name: string; readonly as: string }[] | null
+      readonly line: number
+    }
+  | {
+      readonly node: 'if'
+      readonly test: Expression
+      readonly then: readonly Statement[]
+      readonly otherwise: readonly Statement[]
+      readonly line: number
+    }
+  | {
+      readonly node: 'while'
+      readonly test: Expression
+      readonly body: readonly Statement[]
+      readonly otherwise: readonly Statement[]
+      readonly line: number
+    }
   | {
       readonly node: 'for'
       readonly target: Expression

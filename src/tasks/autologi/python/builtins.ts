@@ -1,20 +1,25 @@
 import { call, contains, iterate, iteratorOf, listOf, sorted } from './containers.js'
 import { format, roundedScaled } from './format.js'
 import type { Meter } from './meter.js'
-import { entriesOf } from './methods.js'
+import { types } from './types.js'
 import { binary, bitLength, floatDivmod, floorDivide, floorModulo, toFloat } from './operators.js'
+import { repr, text } from './show.js'
 import {
-  exceptionTypes, hasLength, isInteger, isNumber, keyOf, lengthOf, less, plainNumber, PyDict, PyException, PyFunction, PyIterator, PyList, PyModule, PyRange, PySet, PySlice,
-  PyTuple, PyType, PyView, raise, repr, setOf, text, toBigInt, truth, typeName, type Call, type Value,
+  exceptionTypes, hasLength, isInteger, isNumber, keyOf, lengthOf, less, plainNumber, PyException, PyFunction, PyIterator, PyList, PySet,
+  PySlice, PyTuple, PyType, raise, toBigInt, truth, typeName, type Call, type Value,
 } from './values.js'
 
 /** The built-in functions, types and exceptions, by name. */
 export const builtins = (meter: Meter): Map<string, Value> => {
   const names = new Map<string, Value>(exceptionTypes)
   const define = (name: string, body: Call): void => void names.set(name, new PyFunction(name, body))
-  const integer = (value: Value | undefined): bigint => (value !== undefined && isInteger(value) ? toBigInt(value) : raise('TypeError', `'${typeName(value ?? null)}' object cannot be interpreted as an integer`))
+  const integer = (value: Value | undefined): bigint =>
+    value !== undefined && isInteger(value)
+      ? toBigInt(value)
+      : raise('TypeError', `'${typeName(value ?? null)}' object cannot be interpreted as an integer`)
   const needs = (args: readonly Value[], least: number, most: number, name: string): void => {
-    if (args.length < least || args.length > most) raise('TypeError', `${name} expected ${least === most ? least : `${least} to ${most}`} arguments, got ${args.length}`)
+    if (args.length < least || args.length > most)
+      raise('TypeError', `${name} expected ${least === most ? least : `${least} to ${most}`} arguments, got ${args.length}`)
   }
   const lazy = (name: string, items: Iterator<Value>): PyIterator => new PyIterator(items, name)
 
@@ -30,7 +35,9 @@ export const builtins = (meter: Meter): Map<string, Value> => {
   }, (value) => value instanceof PyType))
   const isInstance = (value: Value, type: Value): boolean => {
     if (type instanceof PyTuple) return type.items.some((one) => isInstance(value, one))
-    return type instanceof PyType ? type.isInstance(value) : raise('TypeError', 'isinstance() arg 2 must be a type, a tuple of types, or a union')
+    return type instanceof PyType
+      ? type.isInstance(value)
+      : raise('TypeError', 'isinstance() arg 2 must be a type, a tuple of types, or a union')
   }
 
   define('isinstance', (args) => {
@@ -53,7 +60,9 @@ export const builtins = (meter: Meter): Map<string, Value> => {
     const point = Number(integer(value))
     return point >= 0 && point <= 0x10ffff ? String.fromCodePoint(point) : raise('ValueError', 'chr() arg not in range(0x110000)')
   })
-  define('ord', ([value]) => (typeof value === 'string' && [...value].length === 1 ? BigInt(value.codePointAt(0)!) : raise('TypeError', 'ord() expected a character')))
+  define('ord', ([value]) =>
+    typeof value === 'string' && [...value].length === 1 ? BigInt(value.codePointAt(0)!) : raise('TypeError', 'ord() expected a character'),
+  )
   for (const [name, radix, prefix] of [['hex', 16, '0x'], ['oct', 8, '0o'], ['bin', 2, '0b']] as const) {
     define(name, ([value]) => {
       const x = integer(value)
@@ -79,9 +88,12 @@ export const builtins = (meter: Meter): Map<string, Value> => {
     return x < 0 || Object.is(x, -0) ? -x : x
   })
   define('divmod', ([a, b]) => {
-    if (!isNumber(a) || !isNumber(b)) return raise('TypeError', `unsupported operand type(s) for divmod(): '${typeName(a)}' and '${typeName(b)}'`)
+    if (!isNumber(a) || !isNumber(b))
+      return raise('TypeError', `unsupported operand type(s) for divmod(): '${typeName(a)}' and '${typeName(b)}'`)
     const [x, y] = [plainNumber(a), plainNumber(b)]
-    return new PyTuple(typeof x === 'bigint' && typeof y === 'bigint' ? [floorDivide(x, y), floorModulo(x, y)] : floatDivmod(toFloat(x), toFloat(y)))
+    return new PyTuple(
+      typeof x === 'bigint' && typeof y === 'bigint' ? [floorDivide(x, y), floorModulo(x, y)] : floatDivmod(toFloat(x), toFloat(y)),
+    )
   })
   define('pow', (args, keywords) => {
     const modulus = args[2] ?? keywords.get('mod') ?? null
@@ -138,7 +150,8 @@ export const builtins = (meter: Meter): Map<string, Value> => {
     return new PyList(sorted(listOf(args[0], meter), keywords.get('key') ?? null, truth(keywords.get('reverse') ?? false), meter))
   })
   define('reversed', ([value]) => {
-    if (value instanceof PySet || value instanceof PyIterator || !hasLength(value)) return raise('TypeError', `'${typeName(value)}' object is not reversible`)
+    if (value instanceof PySet || value instanceof PyIterator || !hasLength(value))
+      return raise('TypeError', `'${typeName(value)}' object is not reversible`)
     const items = listOf(value, meter).reverse()
     return lazy(`${typeName(value)}_reverseiterator`, items[Symbol.iterator]())
   })
@@ -172,7 +185,8 @@ export const builtins = (meter: Meter): Map<string, Value> => {
           for (const source of sources) {
             const { done, value } = source.next()
             if (done) {
-              if (strict && (row.length > 0 || sources.slice(1).some((other) => !other.next().done))) raise('ValueError', 'zip() arguments differ in length')
+              if (strict && (row.length > 0 || sources.slice(1).some((other) => !other.next().done)))
+                raise('ValueError', 'zip() arguments differ in length')
               return
             }
             row.push(value)
@@ -202,21 +216,38 @@ export const builtins = (meter: Meter): Map<string, Value> => {
       })())
     },
   }
-  for (const [name, make] of Object.entries(iterators)) names.set(name, new PyType(name, make, (value) => value instanceof PyIterator && value.typeName === name))
-  names.set('slice', new PyType('slice', (args) => (args.length === 1 ? new PySlice(null, args[0], null) : new PySlice(args[0], args[1] ?? null, args[2] ?? null)), (value) => value instanceof PySlice))
+  for (const [name, make] of Object.entries(iterators))
+    names.set(name, new PyType(name, make, (value) => value instanceof PyIterator && value.typeName === name))
+  names.set(
+    'slice',
+    new PyType(
+      'slice',
+      (args) => (args.length === 1 ? new PySlice(null, args[0], null) : new PySlice(args[0], args[1] ?? null, args[2] ?? null)),
+      (value) => value instanceof PySlice,
+    ),
+  )
   names.set('__name__', '__main__')
   return names
 }
 
 const otherTypes = new Map<string, PyType>()
 const otherType = (name: string): PyType => {
-  const type = otherTypes.get(name) ?? new PyType(name, () => raise('TypeError', `cannot create '${name}' instances`), (value) => typeName(value) === name)
+  const type =
+    otherTypes.get(name) ??
+    new PyType(
+      name,
+      () => raise('TypeError', `cannot create '${name}' instances`),
+      (value) => typeName(value) === name,
+    )
   otherTypes.set(name, type)
   return type
 }
 
 const roundFloat = (x: number, digits: number | null): Value => {
-  if (!Number.isFinite(x)) return digits !== null ? x : raise(Number.isNaN(x) ? 'ValueError' : 'OverflowError', `cannot convert float ${Number.isNaN(x) ? 'NaN' : 'infinity'} to integer`)
+  if (!Number.isFinite(x))
+    return digits !== null
+      ? x
+      : raise(Number.isNaN(x) ? 'ValueError' : 'OverflowError', `cannot convert float ${Number.isNaN(x) ? 'NaN' : 'infinity'} to integer`)
   if (digits === null) return roundedScaled(x, 0)
   if (digits > 330) return x
   if (digits < -330) return x < 0 ? -0 : 0
@@ -233,70 +264,4 @@ const modularPower = (base: bigint, exponent: bigint, modulus: bigint, meter: Me
     if (rest & 1n) result = (result * power) % modulus
   }
   return floorModulo(result, modulus)
-}
-
-// ── the types ──
-
-const types = (meter: Meter): [string, PyType][] => {
-  const setType = (name: string, frozen: boolean): PyType =>
-    new PyType(name, (args) => setOf(args[0] === undefined ? [] : iterate(args[0], meter), meter, frozen), (value) => value instanceof PySet && value.frozen === frozen)
-  const fromKeys = new PyFunction('fromkeys', (args) => {
-    const dict = new PyDict()
-    for (const key of iterate(args[0], meter)) dict.set(key, args[1] ?? null, meter)
-    return dict
-  })
-  return [
-    ['object', new PyType('object', () => new PyModule('object', new Map()), () => true)],
-    ['int', new PyType('int', (args, keywords) => toInt(args.length ? args[0] : 0n, args[1] ?? keywords.get('base') ?? null), isInteger)],
-    ['float', new PyType('float', (args) => toFloatValue(args.length ? args[0] : 0), (value) => typeof value === 'number')],
-    ['bool', new PyType('bool', (args) => truth(args[0] ?? false), (value) => typeof value === 'boolean')],
-    ['str', new PyType('str', (args) => (args.length ? text(args[0], meter) : ''), (value) => typeof value === 'string')],
-    ['list', new PyType('list', (args) => new PyList(args.length ? listOf(args[0], meter) : []), (value) => value instanceof PyList && !value.deque)],
-    ['tuple', new PyType('tuple', (args) => new PyTuple(args.length ? listOf(args[0], meter) : []), (value) => value instanceof PyTuple)],
-    ['dict', new PyType('dict', (args, keywords) => {
-      const dict = new PyDict()
-      for (const [key, value] of [...entriesOf(args[0], meter), ...keywords]) dict.set(key, value, meter)
-      return dict
-    }, (value) => value instanceof PyDict, undefined, { fromkeys: fromKeys })],
-    ['set', setType('set', false)],
-    ['frozenset', setType('frozenset', true)],
-    ['range', new PyType('range', (args) => {
-      const numbers = args.map((arg) => (isInteger(arg) ? toBigInt(arg) : raise('TypeError', `'${typeName(arg)}' object cannot be interpreted as an integer`)))
-      if (numbers.length < 1 || numbers.length > 3) return raise('TypeError', `range expected 1 to 3 arguments, got ${numbers.length}`)
-      if (numbers[2] === 0n) return raise('ValueError', 'range() arg 3 must not be zero')
-      return numbers.length === 1 ? new PyRange(0n, numbers[0], 1n) : new PyRange(numbers[0], numbers[1], numbers[2] ?? 1n)
-    }, (value) => value instanceof PyRange)],
-    ['dict_keys', new PyType('dict_keys', () => raise('TypeError', 'cannot create \'dict_keys\' instances'), (value) => value instanceof PyView && value.kind === 'keys')],
-  ]
-}
-
-const toInt = (value: Value, base: Value): Value => {
-  if (base === null) {
-    if (isInteger(value)) return toBigInt(value)
-    if (typeof value === 'number') {
-      if (Number.isFinite(value)) return BigInt(Math.trunc(value))
-      return raise(Number.isNaN(value) ? 'ValueError' : 'OverflowError', `cannot convert float ${Number.isNaN(value) ? 'NaN' : 'infinity'} to integer`)
-    }
-  }
-  if (typeof value !== 'string') return raise('TypeError', `int() argument must be a string, a bytes-like object or a real number, not '${typeName(value)}'`)
-  const radix = base === null ? 10 : isInteger(base) ? Number(toBigInt(base)) : raise('TypeError', `'${typeName(base)}' object cannot be interpreted as an integer`)
-  const match = /^([+-]?)(0[xX]|0[oO]|0[bB])?([0-9a-zA-Z]+(?:_[0-9a-zA-Z]+)*)$/.exec(value.trim())
-  const prefixRadix = match?.[2] ? { x: 16, o: 8, b: 2 }[match[2][1].toLowerCase()] : undefined
-  const actual = radix === 0 ? prefixRadix ?? 10 : radix
-  const digits = match && (match[2] && prefixRadix !== actual ? match[2] + match[3] : match[3]).replaceAll('_', '').toLowerCase()
-  if (!digits || digits.length > 4300 || [...digits].some((c) => !(parseInt(c, 36) < actual))) {
-    return raise('ValueError', `invalid literal for int() with base ${radix}: '${value.slice(0, 200)}'`)
-  }
-  const size = actual === 10 ? BigInt(digits) : [...digits].reduce((sum, c) => sum * BigInt(actual) + BigInt(parseInt(c, 36)), 0n)
-  return match[1] === '-' ? -size : size
-}
-
-const toFloatValue = (value: Value): Value => {
-  if (isNumber(value)) return toFloat(value)
-  if (typeof value !== 'string') return raise('TypeError', `float() argument must be a string or a real number, not '${typeName(value)}'`)
-  const trimmed = value.trim()
-  const named = /^([+-]?)(?:(inf(?:inity)?)|nan)$/i.exec(trimmed)
-  if (named) return named[2] ? (named[1] === '-' ? -Infinity : Infinity) : NaN
-  if (/^[+-]?(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(?:[eE][+-]?\d+)?$/.test(trimmed)) return Number(trimmed.replaceAll('_', ''))
-  return raise('ValueError', `could not convert string to float: '${value.slice(0, 200)}'`)
 }

@@ -1,13 +1,15 @@
 import type { Meter } from './meter.js'
 import {
-  hasSurrogates, identicalOrEqual, isInteger, less, NO_KEYWORDS, PyDict, PyFunction, PyIterator, PyList, PyRange, PySet, PySlice, PyTuple, PyType, PyView, raise, toBigInt, typeName,
-  type Keywords, type Value,
+  hasSurrogates, identicalOrEqual, isInteger, less, NO_KEYWORDS, PyDict, PyFunction, PyIterator, PyList, PyRange, PySet, PySlice, PyTuple,
+  PyType, PyView, raise, toBigInt, typeName, type Keywords, type Value,
 } from './values.js'
 
 /** Iteration, membership, subscripts and calls. */
 
 export const call = (callee: Value, args: readonly Value[], keywords: Keywords = NO_KEYWORDS): Value =>
-  callee instanceof PyFunction || callee instanceof PyType ? callee.call(args, keywords) : raise('TypeError', `'${typeName(callee)}' object is not callable`)
+  callee instanceof PyFunction || callee instanceof PyType
+    ? callee.call(args, keywords)
+    : raise('TypeError', `'${typeName(callee)}' object is not callable`)
 
 /** The elements of anything that can be iterated; each ticks. A list may change meanwhile, a dict or set may not. */
 export const iterate = (value: Value, meter: Meter): IterableIterator<Value> => {
@@ -75,7 +77,8 @@ export const listOf = (value: Value, meter: Meter): Value[] => {
   return all
 }
 
-export const iteratorOf = (value: Value, meter: Meter): PyIterator => (value instanceof PyIterator ? value : new PyIterator(iterate(value, meter), `${typeName(value)}_iterator`))
+export const iteratorOf = (value: Value, meter: Meter): PyIterator =>
+  value instanceof PyIterator ? value : new PyIterator(iterate(value, meter), `${typeName(value)}_iterator`)
 
 /** `item in container`. */
 export const contains = (container: Value, item: Value, meter: Meter): boolean => {
@@ -119,7 +122,12 @@ export const slicePositions = (slice: PySlice, length: number): { start: number;
     const at = Number(toBigInt(value))
     return Math.min(Math.max(at < 0 ? at + length : at, low), high)
   }
-  const step = slice.step === null ? 1 : isInteger(slice.step) ? Math.max(-(2 ** 31), Math.min(2 ** 31, Number(toBigInt(slice.step)))) : raise('TypeError', 'slice indices must be integers or None or have an __index__ method')
+  const step =
+    slice.step === null
+      ? 1
+      : isInteger(slice.step)
+        ? Math.max(-(2 ** 31), Math.min(2 ** 31, Number(toBigInt(slice.step))))
+        : raise('TypeError', 'slice indices must be integers or None or have an __index__ method')
   if (step === 0) return raise('ValueError', 'slice step cannot be zero')
   const [low, high] = step > 0 ? [0, length] : [-1, length - 1]
   const start = bound(slice.start, step > 0 ? 0 : length - 1, low, high)
@@ -137,8 +145,14 @@ const characters = (text: string): string | string[] => (hasSurrogates(text) ? [
 
 export const getItem = (object: Value, index: Value, meter: Meter): Value => {
   if (object instanceof PyDict) return getEntry(object, index, meter)
-  if (object instanceof PyList && !(object.deque && index instanceof PySlice)) return index instanceof PySlice ? new PyList(slice(object.items, index, meter)) : object.items[position(index, object.items.length, typeName(object))]
-  if (object instanceof PyTuple) return index instanceof PySlice ? new PyTuple(slice(object.items, index, meter)) : object.items[position(index, object.items.length, 'tuple')]
+  if (object instanceof PyList && !(object.deque && index instanceof PySlice))
+    return index instanceof PySlice
+      ? new PyList(slice(object.items, index, meter))
+      : object.items[position(index, object.items.length, typeName(object))]
+  if (object instanceof PyTuple)
+    return index instanceof PySlice
+      ? new PyTuple(slice(object.items, index, meter))
+      : object.items[position(index, object.items.length, 'tuple')]
   if (typeof object === 'string') {
     const all = characters(object)
     return index instanceof PySlice ? slice(all, index, meter).join('') : all[position(index, all.length, 'string')]
@@ -167,7 +181,8 @@ const getEntry = (dict: PyDict, key: Value, meter: Meter): Value => {
 
 export const setItem = (object: Value, index: Value, value: Value, meter: Meter): void => {
   if (object instanceof PyDict) object.set(index, value, meter)
-  else if (object instanceof PyList && !(index instanceof PySlice)) object.items[position(index, object.items.length, typeName(object))] = value
+  else if (object instanceof PyList && !(index instanceof PySlice))
+    object.items[position(index, object.items.length, typeName(object))] = value
   else if (object instanceof PyList && !object.deque) assignSlice(object, index as PySlice, listOf(value, meter), meter)
   else raise('TypeError', `'${typeName(object)}' object does not support item assignment`)
 }
@@ -177,7 +192,8 @@ const assignSlice = (list: PyList, index: PySlice, values: Value[], meter: Meter
   meter.tick(list.items.length >> 3)
   if (step === 1) list.items = [...list.items.slice(0, start), ...values, ...list.items.slice(start + count)]
   else {
-    if (values.length !== count) raise('ValueError', `attempt to assign sequence of size ${values.length} to extended slice of size ${count}`)
+    if (values.length !== count)
+      raise('ValueError', `attempt to assign sequence of size ${values.length} to extended slice of size ${count}`)
     values.forEach((value, i) => (list.items[start + i * step] = value))
   }
 }

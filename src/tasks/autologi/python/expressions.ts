@@ -6,8 +6,10 @@ import { callMethod, entriesOf, getAttribute } from './methods.js'
 import { binary, unary } from './operators.js'
 import { comprehensionScope, find, findForWalrus, functionScope, type Place, type Scope } from './scope.js'
 import { PythonSyntaxError } from './tokens.js'
+import { repr, text } from './show.js'
 import {
-  equal, less, NO_KEYWORDS, PyDict, PyFunction, PyIterator, PyList, PySet, PySlice, PyTuple, raise, repr, text, truth, typeName, type Keywords, type Value,
+  equal, less, NO_KEYWORDS, PyDict, PyFunction, PyIterator, PyList, PySet, PySlice, PyTuple, raise, truth, typeName, type Keywords,
+  type Value,
 } from './values.js'
 
 /** A call in progress: its variables and the frame of the function that it was defined in. */
@@ -28,7 +30,11 @@ export interface Machine {
 export type Evaluate = (frame: Frame) => Value
 export type Assign = (frame: Frame, value: Value) => void
 
-export const newFrame = (size: number, parent: Frame | null): Frame => ({ slots: new Array<Value | undefined>(size).fill(undefined), parent, result: null })
+export const newFrame = (size: number, parent: Frame | null): Frame => ({
+  slots: new Array<Value | undefined>(size).fill(undefined),
+  parent,
+  result: null,
+})
 
 /**
  * An expression as a closure. The tree is walked once; what runs is closures over closures, which
@@ -179,7 +185,13 @@ const readName = (name: string, place: Place, { globals, builtins }: Machine): E
     }
   }
   const { up, slot } = place
-  const missing = (): never => raise(up === 0 ? 'UnboundLocalError' : 'NameError', up === 0 ? `cannot access local variable '${name}' where it is not associated with a value` : `cannot access free variable '${name}' where it is not associated with a value in enclosing scope`)
+  const missing = (): never =>
+    raise(
+      up === 0 ? 'UnboundLocalError' : 'NameError',
+      up === 0
+        ? `cannot access local variable '${name}' where it is not associated with a value`
+        : `cannot access free variable '${name}' where it is not associated with a value in enclosing scope`,
+    )
   if (up === 0) return (frame) => frame.slots[slot] ?? (frame.slots[slot] === null ? null : missing())
   return (frame) => {
     const value = frameAt(frame, up).slots[slot]
@@ -197,7 +209,8 @@ export const deleteName = (name: string, place: Place, { globals }: Machine): ((
   if (place === 'global') return () => void (globals.delete(name) || raise('NameError', `name '${name}' is not defined`))
   return (frame) => {
     const { slots } = frameAt(frame, place.up)
-    if (slots[place.slot] === undefined) raise('UnboundLocalError', `cannot access local variable '${name}' where it is not associated with a value`)
+    if (slots[place.slot] === undefined)
+      raise('UnboundLocalError', `cannot access local variable '${name}' where it is not associated with a value`)
     slots[place.slot] = undefined
   }
 }
@@ -223,7 +236,8 @@ export const compileTarget = (target: Expression, scope: Scope, machine: Machine
 }
 
 const unpack = (value: Value, count: number, meter: Meter): readonly Value[] => {
-  if ((value instanceof PyTuple || value instanceof PyList) && value.items.length === count) return value instanceof PyTuple ? value.items : [...value.items]
+  if ((value instanceof PyTuple || value instanceof PyList) && value.items.length === count)
+    return value instanceof PyTuple ? value.items : [...value.items]
   const values: Value[] = []
   for (const item of iterateForUnpacking(value, meter)) {
     if (values.length === count) return raise('ValueError', `too many values to unpack (expected ${count})`)
@@ -232,14 +246,16 @@ const unpack = (value: Value, count: number, meter: Meter): readonly Value[] => 
   return values.length === count ? values : raise('ValueError', `not enough values to unpack (expected ${count}, got ${values.length})`)
 }
 const iterateForUnpacking = (value: Value, meter: Meter): Iterable<Value> => {
-  if (value === null || typeof value === 'bigint' || typeof value === 'number' || typeof value === 'boolean') return raise('TypeError', `cannot unpack non-iterable ${typeName(value)} object`)
+  if (value === null || typeof value === 'bigint' || typeof value === 'number' || typeof value === 'boolean')
+    return raise('TypeError', `cannot unpack non-iterable ${typeName(value)} object`)
   return iterate(value, meter)
 }
 
 const unpackStarred = (value: Value, count: number, star: number, meter: Meter): readonly Value[] => {
   const values = listOf(value, meter)
   const after = count - 1 - star
-  if (values.length < count - 1) return raise('ValueError', `not enough values to unpack (expected at least ${count - 1}, got ${values.length})`)
+  if (values.length < count - 1)
+    return raise('ValueError', `not enough values to unpack (expected at least ${count - 1}, got ${values.length})`)
   return [...values.slice(0, star), new PyList(values.slice(star, values.length - after)), ...values.slice(values.length - after)]
 }
 
@@ -247,7 +263,10 @@ const unpackStarred = (value: Value, count: number, star: number, meter: Meter):
 
 const compileItems = (items: readonly Expression[], scope: Scope, machine: Machine): ((frame: Frame) => Value[]) => {
   const { meter } = machine
-  const parts = items.map((item) => ({ star: item.node === 'starred', value: compileExpression(item.node === 'starred' ? item.value : item, scope, machine) }))
+  const parts = items.map((item) => ({
+    star: item.node === 'starred',
+    value: compileExpression(item.node === 'starred' ? item.value : item, scope, machine),
+  }))
   if (!parts.some(({ star }) => star)) {
     const values = parts.map(({ value }) => value)
     return (frame) => {
@@ -282,7 +301,8 @@ const compileCall = (callee: Expression, args: readonly Argument[], scope: Scope
     if (simple) return NO_KEYWORDS
     const all = new Map<string, Value>()
     for (const { kind, name, value } of parts) {
-      const given: [Value, Value][] = kind === 'keyword' ? [[name!, value(frame)]] : kind === 'doubleStar' ? entriesOf(value(frame), meter) : []
+      const given: [Value, Value][] =
+        kind === 'keyword' ? [[name!, value(frame)]] : kind === 'doubleStar' ? entriesOf(value(frame), meter) : []
       for (const [key, item] of given) {
         if (typeof key !== 'string') return raise('TypeError', 'keywords must be strings')
         if (all.has(key)) return raise('TypeError', `got multiple values for keyword argument '${key}'`)
@@ -308,9 +328,17 @@ const compileCall = (callee: Expression, args: readonly Argument[], scope: Scope
 // ── functions ──
 
 /** Makes the function when it is run: defaults are evaluated then, and the frame then is the function's parent. */
-export const compileFunction = (name: string, parameters: Parameters, inner: Scope, body: (frame: Frame) => Value, scope: Scope, machine: Machine): Evaluate => {
+export const compileFunction = (
+  name: string,
+  parameters: Parameters,
+  inner: Scope,
+  body: (frame: Frame) => Value,
+  scope: Scope,
+  machine: Machine,
+): Evaluate => {
   const { meter } = machine
-  const defaults = (list: Parameters['positional']): (Evaluate | undefined)[] => list.map(({ fallback }) => fallback && compileExpression(fallback, scope, machine))
+  const defaults = (list: Parameters['positional']): (Evaluate | undefined)[] =>
+    list.map(({ fallback }) => fallback && compileExpression(fallback, scope, machine))
   const positionalDefaults = defaults(parameters.positional)
   const keywordDefaults = defaults(parameters.keywordOnly)
   const size = inner.slots.size
@@ -334,11 +362,18 @@ export const compileFunction = (name: string, parameters: Parameters, inner: Sco
 }
 
 const bind = (
-  name: string, { positional, rest, keywordOnly, keywords: rest2 }: Parameters, slots: (Value | undefined)[], args: readonly Value[], keywords: Keywords,
-  fallbacks: readonly (Value | undefined)[], keywordFallbacks: readonly (Value | undefined)[], meter: Meter,
+  name: string,
+  { positional, rest, keywordOnly, keywords: rest2 }: Parameters,
+  slots: (Value | undefined)[],
+  args: readonly Value[],
+  keywords: Keywords,
+  fallbacks: readonly (Value | undefined)[],
+  keywordFallbacks: readonly (Value | undefined)[],
+  meter: Meter,
 ): void => {
   const left = new Map(keywords)
-  if (args.length > positional.length && !rest) raise('TypeError', `${name}() takes ${positional.length} positional arguments but ${args.length} were given`)
+  if (args.length > positional.length && !rest)
+    raise('TypeError', `${name}() takes ${positional.length} positional arguments but ${args.length} were given`)
   const take = (parameter: string, slot: number, given: Value | undefined, fallback: Value | undefined): void => {
     if (left.has(parameter)) {
       if (given !== undefined) raise('TypeError', `${name}() got multiple values for argument '${parameter}'`)

@@ -1,6 +1,7 @@
 import type { Meter } from './meter.js'
+import { floatRepr, repr, text } from './show.js'
 import {
-  floatRepr, hasSurrogates, isInteger, isNumber, plainNumber, PyDict, PyList, PyRange, PyTuple, raise, repr, text, toBigInt, typeName, type Value,
+  hasSurrogates, isInteger, isNumber, plainNumber, PyDict, PyList, PyRange, PyTuple, raise, toBigInt, typeName, type Value,
 } from './values.js'
 
 /** `format(value, spec)`, `'…'.format(…)`, `'…' % …`, and rounding to decimals. */
@@ -39,7 +40,7 @@ const fixed = (x: number, digits: number): string => {
   return digits === 0 ? scaled : `${scaled.slice(0, -digits)}.${scaled.slice(-digits)}`
 }
 
-/** |x| in scientific notation with `digits` decimals. JavaScript rounds exact ties up, Python to even; those need at most 17 digits to tell. */
+/** |x| in scientific notation with `digits` decimals, half to even on the exact value (JavaScript rounds ties up). */
 const scientific = (x: number, digits: number): string => {
   if (x === 0) return `${digits ? `0.${'0'.repeat(digits)}` : '0'}e+00`
   let exponent = Number(x.toExponential().split('e')[1])
@@ -64,7 +65,8 @@ const SPECIFICATION = /^(?:(.)?([<>=^]))?([-+ ])?(#)?(0)?(\d{1,9})?([,_])?(?:\.(
 /** `format(value, spec)`. */
 export const format = (value: Value, spec: string, meter: Meter): string => {
   if (spec === '') return text(value, meter)
-  if (!isNumber(value) && typeof value !== 'string') return raise('TypeError', `unsupported format string passed to ${typeName(value)}.__format__`)
+  if (!isNumber(value) && typeof value !== 'string')
+    return raise('TypeError', `unsupported format string passed to ${typeName(value)}.__format__`)
   const match = SPECIFICATION.exec(spec)
   if (!match) return raise('ValueError', 'Invalid format specifier')
   const [, fillText, alignText, sign = '', alternate = '', zero = '', widthText = '0', group = '', precisionText, type = ''] = match
@@ -73,22 +75,36 @@ export const format = (value: Value, spec: string, meter: Meter): string => {
   meter.allocate(width + (precision ?? 0))
   if ((precision ?? 0) > MAX_PRECISION) return raise('ValueError', 'precision too big')
   const numeric = isNumber(value)
-  if (!numeric && (sign || group || (type !== '' && type !== 's'))) return raise('ValueError', `Unknown format code '${type}' for object of type 'str'`)
+  if (!numeric && (sign || group || (type !== '' && type !== 's')))
+    return raise('ValueError', `Unknown format code '${type}' for object of type 'str'`)
   const fill = fillText ?? (zero ? '0' : ' ')
   const align = alignText ?? (zero && numeric ? '=' : numeric ? '>' : '<')
   if (!numeric) {
     const shown = text(value, meter)
-    return pad('', precision === undefined ? shown : [...shown].slice(0, precision).join(''), fill, align === '=' ? raise('ValueError', '\'=\' alignment not allowed in string format specifier') : align, width)
+    return pad(
+      '',
+      precision === undefined ? shown : [...shown].slice(0, precision).join(''),
+      fill,
+      align === '=' ? raise('ValueError', "'=' alignment not allowed in string format specifier") : align,
+      width,
+    )
   }
   const [negative, prefix, digits] = numberDigits(value, type, precision, alternate !== '', meter)
   const signText = negative ? '-' : sign === '-' ? '' : sign
   let shown = group ? grouped(digits, group, 'xXob'.includes(type) && type !== '' ? 4 : 3) : digits
-  if (group && zero && !alignText) while (signText.length + prefix.length + shown.length < width) shown = grouped(`0${shown.replaceAll(group, '')}`, group, 3)
+  if (group && zero && !alignText)
+    while (signText.length + prefix.length + shown.length < width) shown = grouped(`0${shown.replaceAll(group, '')}`, group, 3)
   return pad(signText + prefix, shown, fill, align, width)
 }
 
 /** Sign, prefix and digits of a number in a format type. */
-const numberDigits = (value: boolean | bigint | number, type: string, precision: number | undefined, alternate: boolean, meter: Meter): [boolean, string, string] => {
+const numberDigits = (
+  value: boolean | bigint | number,
+  type: string,
+  precision: number | undefined,
+  alternate: boolean,
+  meter: Meter,
+): [boolean, string, string] => {
   const x = plainNumber(value)
   if (typeof x === 'bigint' && (type === '' || 'dxXobcn'.includes(type))) {
     if (precision !== undefined) return raise('ValueError', 'Precision not allowed in integer format specifier')
@@ -106,10 +122,15 @@ const numberDigits = (value: boolean | bigint | number, type: string, precision:
   const set = (shown: string): [boolean, string, string] => [negative, '', upper ? shown.toUpperCase() : shown]
   if (!Number.isFinite(number)) return set(Number.isNaN(number) ? 'nan' : `inf${type === '%' ? '%' : ''}`)
   switch (type.toLowerCase()) {
-    case 'f': return set(fixed(size, precision ?? 6))
-    case '%': return set(`${fixed(size * 100, precision ?? 6)}%`)
-    case 'e': return set(scientific(size, precision ?? 6))
-    case 'g': case 'n': return set(general(size, precision ?? 6, alternate))
+    case 'f':
+      return set(fixed(size, precision ?? 6))
+    case '%':
+      return set(`${fixed(size * 100, precision ?? 6)}%`)
+    case 'e':
+      return set(scientific(size, precision ?? 6))
+    case 'g':
+    case 'n':
+      return set(general(size, precision ?? 6, alternate))
     case '': {
       if (precision === undefined) return set(floatRepr(size))
       // like g, but it always shows a float, and turns to exponents one digit earlier
@@ -122,7 +143,8 @@ const numberDigits = (value: boolean | bigint | number, type: string, precision:
       }
       return set(shown.includes('.') ? shown : `${shown}.0`)
     }
-    default: return raise('ValueError', `Unknown format code '${type}' for object of type '${typeName(value)}'`)
+    default:
+      return raise('ValueError', `Unknown format code '${type}' for object of type '${typeName(value)}'`)
   }
 }
 
@@ -153,27 +175,52 @@ export const percentFormat = (template: string, values: Value, meter: Meter): st
   const queue = values instanceof PyTuple ? [...values.items] : [values]
   let used = 0
   const next = (): Value => (used < queue.length ? queue[used++] : raise('TypeError', 'not enough arguments for format string'))
-  const result = template.replace(/%(?:\(([^)]*)\))?([-+ 0#]*)(\*|\d{1,9})?(?:\.(\*|\d{1,9}))?([a-zA-Z%])?/g, (_, name: string | undefined, flags: string, widthText: string | undefined, precisionText: string | undefined, type: string | undefined) => {
-    if (type === '%') return '%'
-    if (type === undefined || !'srdiufFeEgGxXoc'.includes(type)) return raise('ValueError', 'unsupported format character')
-    const asNumber = (given: string | undefined): number | undefined => (given === undefined ? undefined : given === '*' ? Number(next()) : Number(given))
-    const width = asNumber(widthText) ?? 0
-    const precision = asNumber(precisionText)
-    const value = name === undefined ? next() : values instanceof PyDict ? getEntry(values, name, meter) : raise('TypeError', 'format requires a mapping')
-    if (name !== undefined) used = queue.length
-    if (type === 's' || type === 'r') {
-      const shown = type === 's' ? text(value, meter) : repr(value, meter)
-      return format(precision === undefined ? shown : shown.slice(0, precision), `${flags.includes('-') ? '<' : '>'}${width}`, meter)
-    }
-    if (type === 'c' && typeof value === 'string') return format(value, `>${width}`, meter)
-    if (!isNumber(value)) return raise('TypeError', `%${type} format: a real number is required, not ${typeName(value)}`)
-    const number = 'diu'.includes(type) ? (isInteger(value) ? toBigInt(value) : BigInt(Math.trunc(value))) : value
-    const spec = `${flags.includes('-') ? '<' : flags.includes('0') ? '' : '>'}${flags.includes('+') ? '+' : flags.includes(' ') ? ' ' : ''}${flags.includes('#') ? '#' : ''}` +
-      `${flags.includes('0') && !flags.includes('-') ? '0' : ''}${width || ''}${precision === undefined || 'diu'.includes(type) ? '' : `.${precision}`}${'iu'.includes(type) ? 'd' : type}`
-    return format(number, spec, meter)
-  })
+  const result = template.replace(
+    /%(?:\(([^)]*)\))?([-+ 0#]*)(\*|\d{1,9})?(?:\.(\*|\d{1,9}))?([a-zA-Z%])?/g,
+    (
+      _,
+      name: string | undefined,
+      flags: string,
+      widthText: string | undefined,
+      precisionText: string | undefined,
+      type: string | undefined,
+    ) => {
+      if (type === '%') return '%'
+      if (type === undefined || !'srdiufFeEgGxXoc'.includes(type)) return raise('ValueError', 'unsupported format character')
+      const asNumber = (given: string | undefined): number | undefined =>
+        given === undefined ? undefined : given === '*' ? Number(next()) : Number(given)
+      const width = asNumber(widthText) ?? 0
+      const precision = asNumber(precisionText)
+      const value =
+        name === undefined
+          ? next()
+          : values instanceof PyDict
+            ? getEntry(values, name, meter)
+            : raise('TypeError', 'format requires a mapping')
+      if (name !== undefined) used = queue.length
+      if (type === 's' || type === 'r') {
+        const shown = type === 's' ? text(value, meter) : repr(value, meter)
+        return format(precision === undefined ? shown : shown.slice(0, precision), `${flags.includes('-') ? '<' : '>'}${width}`, meter)
+      }
+      if (type === 'c' && typeof value === 'string') return format(value, `>${width}`, meter)
+      if (!isNumber(value)) return raise('TypeError', `%${type} format: a real number is required, not ${typeName(value)}`)
+      const number = 'diu'.includes(type) ? (isInteger(value) ? toBigInt(value) : BigInt(Math.trunc(value))) : value
+      const has = (flag: string): boolean => flags.includes(flag)
+      const spec = [
+        has('-') ? '<' : has('0') ? '' : '>',
+        has('+') ? '+' : has(' ') ? ' ' : '',
+        has('#') ? '#' : '',
+        has('0') && !has('-') ? '0' : '',
+        width || '',
+        precision === undefined || 'diu'.includes(type) ? '' : `.${precision}`,
+        'iu'.includes(type) ? 'd' : type,
+      ].join('')
+      return format(number, spec, meter)
+    },
+  )
   // only what cannot be subscripted counts as an argument left over
-  if (used < queue.length && !(values instanceof PyDict || values instanceof PyList || values instanceof PyRange)) return raise('TypeError', 'not all arguments converted during string formatting')
+  if (used < queue.length && !(values instanceof PyDict || values instanceof PyList || values instanceof PyRange))
+    return raise('TypeError', 'not all arguments converted during string formatting')
   meter.allocate(result.length)
   return result
 }

@@ -2,9 +2,10 @@ import { call, contains, deleteItem, getItem, iterate, listOf, sorted } from './
 import type { Meter } from './meter.js'
 import { binary, bitLength, setOperation, type SetOperator } from './operators.js'
 import { stringMethods } from './text.js'
+import { mostCommon } from './show.js'
 import {
-  asSet, identicalOrEqual, isInteger, mostCommon, NO_KEYWORDS, PyDict, PyException, PyFunction, PyIterator, PyList, PyModule, PyRange, PySet, PyTuple, PyType, PyView, raise,
-  setOf, toBigInt, truth, typeName, type Keywords, type Value,
+  asSet, identicalOrEqual, isInteger, NO_KEYWORDS, PyDict, PyException, PyFunction, PyIterator, PyList, PyModule, PyRange, PySet, PyTuple,
+  PyType, PyView, raise, setOf, toBigInt, truth, typeName, type Keywords, type Value,
 } from './values.js'
 
 /** Methods and attributes: those in the tables below and no others; no name that begins with two underscores. */
@@ -26,7 +27,8 @@ export const getAttribute = (object: Value, name: string, meter: Meter): Value =
     if (isInteger(object) && (name === 'real' || name === 'numerator')) return toBigInt(object)
     // a method of a type, unbound: `str.lower`
     if (object instanceof PyType && Object.hasOwn(tables, object.name)) {
-      if (Object.hasOwn(tables[object.name], name)) return new PyFunction(name, (args, keywords) => callMethod(args[0] ?? null, name, args.slice(1), keywords, meter))
+      if (Object.hasOwn(tables[object.name], name))
+        return new PyFunction(name, (args, keywords) => callMethod(args[0] ?? null, name, args.slice(1), keywords, meter))
     }
     if (methodOf(object, name)) return new PyFunction(name, (args, keywords) => callMethod(object, name, args, keywords, meter))
   }
@@ -52,7 +54,11 @@ const required = (args: readonly Value[], count: number, name: string): void => 
   if (args.length < count) raise('TypeError', `${name}() takes at least ${count} argument${count === 1 ? '' : 's'} (${args.length} given)`)
 }
 const integer = (value: Value | undefined, fallback: number): number =>
-  value === undefined || value === null ? fallback : isInteger(value) ? Number(toBigInt(value)) : raise('TypeError', `'${typeName(value)}' object cannot be interpreted as an integer`)
+  value === undefined || value === null
+    ? fallback
+    : isInteger(value)
+      ? Number(toBigInt(value))
+      : raise('TypeError', `'${typeName(value)}' object cannot be interpreted as an integer`)
 
 const indexIn = (items: readonly Value[], args: readonly Value[], meter: Meter, what: string): bigint => {
   const bound = (value: Value | undefined, fallback: number): number => {
@@ -119,7 +125,8 @@ const list: Record<string, Method<PyList>> = {
 
 /** A deque keeps its last (or first) `maxlen` items. */
 const trimmed = (self: PyList, side: 'left' | 'right'): null => {
-  if (self.items.length > self.maxLength) self.items = side === 'left' ? self.items.slice(-self.maxLength) : self.items.slice(0, self.maxLength)
+  if (self.items.length > self.maxLength)
+    self.items = side === 'left' ? self.items.slice(-self.maxLength) : self.items.slice(0, self.maxLength)
   return null
 }
 
@@ -223,7 +230,12 @@ export const entriesOf = (source: Value | undefined, meter: Meter): [Value, Valu
 }
 
 const counter: Record<string, Method<PyDict>> = {
-  most_common: (self, args, _, meter) => new PyList(mostCommon(self, meter).slice(0, args[0] === undefined || args[0] === null ? undefined : integer(args[0], 0)).map((pair) => new PyTuple(pair))),
+  most_common: (self, args, _, meter) =>
+    new PyList(
+      mostCommon(self, meter)
+        .slice(0, args[0] === undefined || args[0] === null ? undefined : integer(args[0], 0))
+        .map((pair) => new PyTuple(pair)),
+    ),
   elements: (self, _, __, meter) => {
     const all: Value[] = []
     for (const [key, count] of self.map.values()) {
@@ -236,11 +248,13 @@ const counter: Record<string, Method<PyDict>> = {
   total: (self, _, __, meter) => [...self.map.values()].reduce<Value>((sum, [, count]) => binary('+', sum, count, meter), 0n),
   update: (self, args, keywords, meter) => {
     if (args[0] instanceof PyDict) return dict.update(self, args, keywords, meter)
-    for (const item of args[0] === undefined ? [] : iterate(args[0], meter)) self.set(item, binary('+', self.get(item, meter) ?? 0n, 1n, meter), meter)
+    for (const item of args[0] === undefined ? [] : iterate(args[0], meter))
+      self.set(item, binary('+', self.get(item, meter) ?? 0n, 1n, meter), meter)
     return dict.update(self, [], keywords, meter)
   },
   subtract: (self, args, _, meter) => {
-    const other = args[0] instanceof PyDict ? entriesOf(args[0], meter) : listOf(args[0] ?? null, meter).map((item): [Value, Value] => [item, 1n])
+    const other =
+      args[0] instanceof PyDict ? entriesOf(args[0], meter) : listOf(args[0] ?? null, meter).map((item): [Value, Value] => [item, 1n])
     for (const [key, count] of other) self.set(key, binary('-', self.get(key, meter) ?? 0n, count, meter), meter)
     return null
   },
@@ -265,7 +279,10 @@ const toSet = (value: Value, meter: Meter): PySet => asSet(value, meter) ?? setO
 const combined = (operator: SetOperator): Method<PySet> => (self, args, _, meter) => {
   meter.tick(self.map.size)
   // without arguments, a copy
-  return args.reduce<PySet>((result, other) => setOperation(operator, result, toSet(other, meter), meter), setOperation('|', self, new PySet(), meter))
+  return args.reduce<PySet>(
+    (result, other) => setOperation(operator, result, toSet(other, meter), meter),
+    setOperation('|', self, new PySet(), meter),
+  )
 }
 const combineInto = (operator: SetOperator): Method<PySet> => (self, args, keywords, meter) => {
   const result = combined(operator)(self, args, keywords, meter) as PySet
@@ -327,9 +344,14 @@ const range: Record<string, Method<PyRange>> = {
   index: (self, args, _, meter) => indexIn(listOf(self, meter), args, meter, 'the value'),
   count: (self, args, _, meter) => (contains(self, args[0], meter) ? 1n : 0n),
 }
-const int: Record<string, Method<boolean | bigint>> = { bit_length: (self) => BigInt(bitLength(toBigInt(self))), bit_count: (self) => BigInt(toBigInt(self).toString(2).replace(/[^1]/g, '').length) }
+const int: Record<string, Method<boolean | bigint>> = {
+  bit_length: (self) => BigInt(bitLength(toBigInt(self))),
+  bit_count: (self) => BigInt(toBigInt(self).toString(2).replace(/[^1]/g, '').length),
+}
 const float: Record<string, Method<number>> = { is_integer: (self) => Number.isInteger(self) }
-const view: Record<string, Method<PyView>> = { isdisjoint: (self, args, _, meter) => set.isdisjoint(toSet(self, meter), args, NO_KEYWORDS, meter) }
+const view: Record<string, Method<PyView>> = {
+  isdisjoint: (self, args, _, meter) => set.isdisjoint(toSet(self, meter), args, NO_KEYWORDS, meter),
+}
 const generator: Record<string, Method<PyIterator>> = {
   close: (self) => {
     self.iterator.return?.()
@@ -339,6 +361,21 @@ const generator: Record<string, Method<PyIterator>> = {
 
 type Table = Readonly<Record<string, Method<Value>>>
 const tables = {
-  str: stringMethods, list, tuple, dict, set: { ...set, ...mutableSet }, frozenset: set, range, int, bool: int, float, generator,
-  deque: { ...list, ...deque }, defaultdict: dict, OrderedDict: { ...dict, ...ordered }, Counter: { ...dict, ...counter }, dict_keys: view, dict_items: view,
+  str: stringMethods,
+  list,
+  tuple,
+  dict,
+  set: { ...set, ...mutableSet },
+  frozenset: set,
+  range,
+  int,
+  bool: int,
+  float,
+  generator,
+  deque: { ...list, ...deque },
+  defaultdict: dict,
+  OrderedDict: { ...dict, ...ordered },
+  Counter: { ...dict, ...counter },
+  dict_keys: view,
+  dict_items: view,
 } as unknown as Readonly<Record<string, Table>>

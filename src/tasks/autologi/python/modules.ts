@@ -1,10 +1,12 @@
 import { call, getItem, iterate, listOf } from './containers.js'
+import { itertools } from './itertools.js'
 import { Stopped, type Meter } from './meter.js'
 import { callMethod, entriesOf } from './methods.js'
+import { count, fn, functions, integer, type Members } from './module.js'
 import { binary, toFloat } from './operators.js'
 import {
-  equal, isInteger, isNumber, keyOf, less, NO_KEYWORDS, plainNumber, PyDict, PyFunction, PyIterator, PyList, PyModule, PySet, PyTuple, PyType, raise, setOf, toBigInt, truth, typeName,
-  type Call, type NamedTuple, type Value,
+  equal, isInteger, isNumber, keyOf, less, NO_KEYWORDS, plainNumber, PyDict, PyFunction, PyList, PyModule, PySet, PyTuple, PyType, raise,
+  setOf, toBigInt, typeName, type Call, type NamedTuple, type Value,
 } from './values.js'
 
 /** The modules that may be imported, written anew here. @throws Stopped for any other */
@@ -13,188 +15,11 @@ export const importModule = (name: string, meter: Meter): PyModule => {
   return new PyModule(name, new Map(Object.entries(MODULES[name](meter))))
 }
 
-type Members = Record<string, Value>
-const fn = (name: string, body: Call, attributes?: Readonly<Record<string, Value>>): PyFunction => new PyFunction(name, body, attributes)
-const functions = (bodies: Record<string, Call>): Members => Object.fromEntries(Object.entries(bodies).map(([name, body]) => [name, fn(name, body)]))
-const lazy = (name: string, items: Iterator<Value>): PyIterator => new PyIterator(items, `itertools.${name}`)
-const integer = (value: Value | undefined): bigint => (value !== undefined && isInteger(value) ? toBigInt(value) : raise('TypeError', `'${typeName(value ?? null)}' object cannot be interpreted as an integer`))
-const count = (value: Value | undefined, what: string): number => {
-  const n = Number(integer(value))
-  return n >= 0 ? n : raise('ValueError', `${what} must be non-negative`)
-}
-
-// ── itertools ──
-
-function* permutations(pool: readonly Value[], size: number, meter: Meter): Generator<Value> {
-  if (size > pool.length) return
-  const used = pool.map(() => false)
-  const chosen: Value[] = []
-  function* extend(): Generator<Value> {
-    if (chosen.length === size) {
-      meter.allocate(size)
-      yield new PyTuple([...chosen])
-      return
-    }
-    for (let i = 0; i < pool.length; i++) {
-      if (used[i]) continue
-      meter.tick()
-      used[i] = true
-      chosen.push(pool[i])
-      yield* extend()
-      chosen.pop()
-      used[i] = false
-    }
-  }
-  yield* extend()
-}
-
-function* combinations(pool: readonly Value[], size: number, replace: boolean, meter: Meter): Generator<Value> {
-  const n = pool.length
-  if ((size > n && !replace) || (n === 0 && size > 0)) return
-  const at = Array.from({ length: size }, (_, i) => (replace ? 0 : i))
-  for (;;) {
-    meter.allocate(size)
-    yield new PyTuple(at.map((i) => pool[i]))
-    let k = size - 1
-    while (k >= 0 && at[k] === (replace ? n - 1 : n - size + k)) k--
-    if (k < 0) return
-    const from = at[k] + 1
-    for (let j = k; j < size; j++) at[j] = replace ? from : from + j - k
-  }
-}
-
-function* product(pools: readonly (readonly Value[])[], meter: Meter): Generator<Value> {
-  if (pools.some((pool) => pool.length === 0)) return
-  const at = pools.map(() => 0)
-  for (;;) {
-    meter.allocate(pools.length)
-    yield new PyTuple(pools.map((pool, i) => pool[at[i]]))
-    let k = pools.length - 1
-    while (k >= 0 && at[k] === pools[k].length - 1) at[k--] = 0
-    if (k < 0) return
-    at[k]++
-  }
-}
-
-const itertools = (meter: Meter): Members => {
-  const chained = (sources: Iterable<Value>): PyIterator => lazy('chain', (function* () {
-    for (const source of sources) yield* iterate(source, meter)
-  })())
-  return {
-    ...functions({
-      permutations: (args, keywords) => {
-        const pool = listOf(args[0], meter)
-        const size = args[1] ?? keywords.get('r') ?? null
-        return lazy('permutations', permutations(pool, size === null ? pool.length : count(size, 'r'), meter))
-      },
-      combinations: (args, keywords) => lazy('combinations', combinations(listOf(args[0], meter), count(args[1] ?? keywords.get('r'), 'r'), false, meter)),
-      combinations_with_replacement: (args, keywords) => lazy('combinations_with_replacement', combinations(listOf(args[0], meter), count(args[1] ?? keywords.get('r'), 'r'), true, meter)),
-      product: (args, keywords) => {
-        const pools = args.map((arg) => listOf(arg, meter))
-        const times = count(keywords.get('repeat') ?? 1n, 'repeat argument')
-        meter.allocate(times * pools.length)
-        return lazy('product', product(Array.from({ length: times }, () => pools).flat(), meter))
-      },
-      count: (args, keywords) => {
-        const step = args[1] ?? keywords.get('step') ?? 1n
-        return lazy('count', (function* () {
-          for (let x: Value = args[0] ?? keywords.get('start') ?? 0n; ; x = binary('+', x, step, meter)) yield x
-        })())
-      },
-      cycle: ([source]) => lazy('cycle', (function* () {
-        const items = listOf(source, meter)
-        while (items.length > 0) yield* items
-      })()),
-      repeat: (args, keywords) => {
-        const times = args[1] ?? keywords.get('times') ?? null
-        return lazy('repeat', (function* () {
-          for (let i = 0n; times === null || i < integer(times); i++) yield args[0]
-        })())
-      },
-      accumulate: (args, keywords) => lazy('accumulate', (function* () {
-        const combine = args[1] ?? keywords.get('func') ?? null
-        let total: Value | undefined = keywords.get('initial')
-        if (total !== undefined && total !== null) yield total
-        else total = undefined
-        for (const item of iterate(args[0], meter)) {
-          total = total === undefined ? item : combine === null ? binary('+', total, item, meter) : call(combine, [total, item])
-          yield total
-        }
-      })()),
-      islice: (args) => lazy('islice', (function* () {
-        const [start, stop, step] = args.length === 2 ? [0n, args[1], 1n] : [args[1] ?? 0n, args[2] ?? null, args[3] ?? 1n]
-        const source = iterate(args[0], meter)
-        let next = start === null ? 0n : integer(start)
-        const by = step === null ? 1n : integer(step)
-        for (let i = 0n; stop === null || i < integer(stop); i++) {
-          const { done, value } = source.next()
-          if (done) return
-          if (i !== next) continue
-          yield value
-          next += by
-        }
-      })()),
-      starmap: ([callee, source]) => lazy('starmap', (function* () {
-        for (const row of iterate(source, meter)) yield call(callee, listOf(row, meter))
-      })()),
-      takewhile: ([test, source]) => lazy('takewhile', (function* () {
-        for (const item of iterate(source, meter)) {
-          if (!truth(call(test, [item]))) return
-          yield item
-        }
-      })()),
-      dropwhile: ([test, source]) => lazy('dropwhile', (function* () {
-        let dropping = true
-        for (const item of iterate(source, meter)) {
-          dropping &&= truth(call(test, [item]))
-          if (!dropping) yield item
-        }
-      })()),
-      filterfalse: ([test, source]) => lazy('filterfalse', (function* () {
-        for (const item of iterate(source, meter)) if (!truth(test === null ? item : call(test, [item]))) yield item
-      })()),
-      compress: ([source, selectors]) => lazy('compress', (function* () {
-        const flags = iterate(selectors, meter)
-        for (const item of iterate(source, meter)) {
-          const { done, value } = flags.next()
-          if (done) return
-          if (truth(value)) yield item
-        }
-      })()),
-      pairwise: ([source]) => lazy('pairwise', (function* () {
-        let before: Value | undefined
-        for (const item of iterate(source, meter)) {
-          if (before !== undefined) yield new PyTuple([before, item])
-          before = item
-        }
-      })()),
-      zip_longest: (args, keywords) => lazy('zip_longest', (function* () {
-        const columns = args.map((arg) => listOf(arg, meter))
-        const rows = Math.max(0, ...columns.map((column) => column.length))
-        for (let i = 0; i < rows; i++) yield new PyTuple(columns.map((column) => (i < column.length ? column[i] : keywords.get('fillvalue') ?? null)))
-      })()),
-      groupby: (args, keywords) => lazy('groupby', (function* () {
-        const key = args[1] ?? keywords.get('key') ?? null
-        let group: { key: Value; items: Value[] } | undefined
-        for (const item of iterate(args[0], meter)) {
-          const here = key === null ? item : call(key, [item])
-          if (group && equal(group.key, here, meter)) group.items.push(item)
-          else {
-            if (group) yield new PyTuple([group.key, lazy('_grouper', group.items[Symbol.iterator]())])
-            group = { key: here, items: [item] }
-          }
-        }
-        if (group) yield new PyTuple([group.key, lazy('_grouper', group.items[Symbol.iterator]())])
-      })()),
-    }),
-    chain: fn('chain', (args) => chained(args), { from_iterable: fn('from_iterable', ([source]) => chained(iterate(source, meter))) }),
-  }
-}
-
 // ── collections ──
 
 const collections = (meter: Meter): Members => {
-  const dictType = (name: 'defaultdict' | 'Counter' | 'OrderedDict', make: Call): PyType => new PyType(name, make, (value) => value instanceof PyDict && value.kind === name)
+  const dictType = (name: 'defaultdict' | 'Counter' | 'OrderedDict', make: Call): PyType =>
+    new PyType(name, make, (value) => value instanceof PyDict && value.kind === name)
   return {
     defaultdict: dictType('defaultdict', (args, keywords) => {
       const dict = new PyDict('defaultdict', args[0] ?? null)
@@ -220,12 +45,25 @@ const collections = (meter: Meter): Members => {
     namedtuple: fn('namedtuple', (args) => {
       const [name, fieldNames] = args
       if (typeof name !== 'string') return raise('TypeError', 'namedtuple() needs a name')
-      const fields = typeof fieldNames === 'string' ? fieldNames.split(/[\s,]+/).filter(Boolean) : listOf(fieldNames, meter).map((field) => (typeof field === 'string' ? field : raise('TypeError', 'Type names and field names must be strings')))
+      const fields =
+        typeof fieldNames === 'string'
+          ? fieldNames.split(/[\s,]+/).filter(Boolean)
+          : listOf(fieldNames, meter).map((field) =>
+              typeof field === 'string' ? field : raise('TypeError', 'Type names and field names must be strings'),
+            )
       if (fields.some((field) => field.startsWith('_'))) return raise('ValueError', 'Field names cannot start with an underscore')
       const named: NamedTuple = { name, fields }
       return new PyType(name, (given, keywords) => {
         if (given.length + keywords.size !== fields.length) return raise('TypeError', `${name}() takes ${fields.length} arguments`)
-        return new PyTuple(fields.map((field, i) => given[i] ?? keywords.get(field) ?? (i < given.length ? given[i] : keywords.has(field) ? null : raise('TypeError', `${name}() misses "${field}"`))), named)
+        return new PyTuple(
+          fields.map(
+            (field, i) =>
+              given[i] ??
+              keywords.get(field) ??
+              (i < given.length ? given[i] : keywords.has(field) ? null : raise('TypeError', `${name}() misses "${field}"`)),
+          ),
+          named,
+        )
       }, (value) => value instanceof PyTuple && value.named === named)
     }),
   }
@@ -233,8 +71,10 @@ const collections = (meter: Meter): Members => {
 
 // ── math and the rest ──
 
-const real = (value: Value | undefined): number => (value !== undefined && isNumber(value) ? toFloat(value) : raise('TypeError', `must be real number, not ${typeName(value ?? null)}`))
-const whole = (x: number): bigint => (Number.isFinite(x) ? BigInt(x) : raise(Number.isNaN(x) ? 'ValueError' : 'OverflowError', 'cannot convert float to integer'))
+const real = (value: Value | undefined): number =>
+  value !== undefined && isNumber(value) ? toFloat(value) : raise('TypeError', `must be real number, not ${typeName(value ?? null)}`)
+const whole = (x: number): bigint =>
+  Number.isFinite(x) ? BigInt(x) : raise(Number.isNaN(x) ? 'ValueError' : 'OverflowError', 'cannot convert float to integer')
 const gcd = (a: bigint, b: bigint): bigint => {
   while (b) [a, b] = [b, a % b]
   return a < 0n ? -a : a
@@ -256,7 +96,11 @@ const math = (meter: Meter): Members => {
   const onReals = (name: string, f: (x: number) => number): [string, PyFunction] => [name, fn(name, ([x]) => {
     const value = f(real(x))
     if (Number.isNaN(value) && !Number.isNaN(real(x))) return raise('ValueError', 'math domain error')
-    return !Number.isFinite(value) && Number.isFinite(real(x)) ? (name.startsWith('log') ? raise('ValueError', 'math domain error') : raise('OverflowError', 'math range error')) : value
+    return !Number.isFinite(value) && Number.isFinite(real(x))
+      ? name.startsWith('log')
+        ? raise('ValueError', 'math domain error')
+        : raise('OverflowError', 'math range error')
+      : value
   })]
   const falling = (n: bigint, k: bigint): bigint => {
     if (n < 0n || k < 0n) return raise('ValueError', 'n and k must be non-negative integers')
@@ -277,22 +121,39 @@ const math = (meter: Meter): Members => {
     return base === null ? natural : natural / Math.log(base)
   }
   return {
-    pi: Math.PI, e: Math.E, tau: 2 * Math.PI, inf: Infinity, nan: NaN,
+    pi: Math.PI,
+    e: Math.E,
+    tau: 2 * Math.PI,
+    inf: Infinity,
+    nan: NaN,
     ...Object.fromEntries([
-      onReals('sqrt', Math.sqrt), onReals('exp', Math.exp), onReals('sin', Math.sin), onReals('cos', Math.cos), onReals('tan', Math.tan), onReals('asin', Math.asin),
-      onReals('acos', Math.acos), onReals('atan', Math.atan), onReals('fabs', Math.abs), onReals('log2', Math.log2), onReals('log10', Math.log10), onReals('log1p', Math.log1p),
-      onReals('degrees', (x) => (x * 180) / Math.PI), onReals('radians', (x) => (x * Math.PI) / 180),
+      onReals('sqrt', Math.sqrt),
+      onReals('exp', Math.exp),
+      onReals('sin', Math.sin),
+      onReals('cos', Math.cos),
+      onReals('tan', Math.tan),
+      onReals('asin', Math.asin),
+      onReals('acos', Math.acos),
+      onReals('atan', Math.atan),
+      onReals('fabs', Math.abs),
+      onReals('log2', Math.log2),
+      onReals('log10', Math.log10),
+      onReals('log1p', Math.log1p),
+      onReals('degrees', (x) => (x * 180) / Math.PI),
+      onReals('radians', (x) => (x * Math.PI) / 180),
     ]),
     ...functions({
       floor: ([x]) => (isInteger(x) ? toBigInt(x) : whole(Math.floor(real(x)))),
       ceil: ([x]) => (isInteger(x) ? toBigInt(x) : whole(Math.ceil(real(x)))),
       trunc: ([x]) => (isInteger(x) ? toBigInt(x) : whole(Math.trunc(real(x)))),
       gcd: (args) => args.reduce<bigint>((result, x) => gcd(result, integer(x)), 0n),
-      lcm: (args) => args.reduce<bigint>((result, x) => {
-        const n = integer(x)
-        return n === 0n || result === 0n ? 0n : (result / gcd(result, n)) * (n < 0n ? -n : n)
-      }, 1n),
-      factorial: ([n]) => (integer(n) < 0n ? raise('ValueError', 'factorial() not defined for negative values') : falling(integer(n), integer(n))),
+      lcm: (args) =>
+        args.reduce<bigint>((result, x) => {
+          const n = integer(x)
+          return n === 0n || result === 0n ? 0n : (result / gcd(result, n)) * (n < 0n ? -n : n)
+        }, 1n),
+      factorial: ([n]) =>
+        integer(n) < 0n ? raise('ValueError', 'factorial() not defined for negative values') : falling(integer(n), integer(n)),
       perm: ([n, k]) => falling(integer(n), k === undefined || k === null ? integer(n) : integer(k)),
       comb: ([n, k]) => {
         const [a, b] = [integer(n), integer(k)]
@@ -317,7 +178,10 @@ const math = (meter: Meter): Members => {
         const [a, b] = [real(args[0]), real(args[1])]
         if (a === b) return true
         if (!Number.isFinite(a) || !Number.isFinite(b)) return false
-        return Math.abs(a - b) <= Math.max(real(keywords.get('rel_tol') ?? 1e-9) * Math.max(Math.abs(a), Math.abs(b)), real(keywords.get('abs_tol') ?? 0))
+        return (
+          Math.abs(a - b) <=
+          Math.max(real(keywords.get('rel_tol') ?? 1e-9) * Math.max(Math.abs(a), Math.abs(b)), real(keywords.get('abs_tol') ?? 0))
+        )
       },
     }),
   }
@@ -351,7 +215,8 @@ const functools = (meter: Meter): Members => {
     lru_cache: (args) => (args[0] instanceof PyFunction ? cached(args[0]) : fn('decorator', ([callee]) => cached(callee))),
     cache: ([callee]) => cached(callee),
     wraps: () => fn('decorator', ([callee]) => callee),
-    partial: (args, given) => fn('partial', (rest, keywords) => call(args[0], [...args.slice(1), ...rest], new Map([...given, ...keywords]))),
+    partial: (args, given) =>
+      fn('partial', (rest, keywords) => call(args[0], [...args.slice(1), ...rest], new Map([...given, ...keywords]))),
   })
 }
 
@@ -382,26 +247,45 @@ const copy = (meter: Meter): Members => {
   }
   return functions({
     deepcopy: ([value]) => deep(value, new Map(), 0),
-    copy: ([value]) => (value instanceof PyList || value instanceof PyDict || value instanceof PySet ? callMethod(value, 'copy', [], NO_KEYWORDS, meter) : value),
+    copy: ([value]) =>
+      value instanceof PyList || value instanceof PyDict || value instanceof PySet
+        ? callMethod(value, 'copy', [], NO_KEYWORDS, meter)
+        : value,
   })
 }
 
-const operator = (meter: Meter): Members => functions({
-  itemgetter: (keys) => fn('itemgetter', ([object]) => (keys.length === 1 ? getItem(object, keys[0], meter) : new PyTuple(keys.map((key) => getItem(object, key, meter))))),
-  add: ([a, b]) => binary('+', a, b, meter),
-  sub: ([a, b]) => binary('-', a, b, meter),
-  mul: ([a, b]) => binary('*', a, b, meter),
-  eq: ([a, b]) => equal(a, b, meter),
-  ne: ([a, b]) => !equal(a, b, meter),
-  lt: ([a, b]) => less(a, b, meter),
-  gt: ([a, b]) => less(a, b, meter, '>'),
-})
+const operator = (meter: Meter): Members =>
+  functions({
+    itemgetter: (keys) =>
+      fn('itemgetter', ([object]) =>
+        keys.length === 1 ? getItem(object, keys[0], meter) : new PyTuple(keys.map((key) => getItem(object, key, meter))),
+      ),
+    add: ([a, b]) => binary('+', a, b, meter),
+    sub: ([a, b]) => binary('-', a, b, meter),
+    mul: ([a, b]) => binary('*', a, b, meter),
+    eq: ([a, b]) => equal(a, b, meter),
+    ne: ([a, b]) => !equal(a, b, meter),
+    lt: ([a, b]) => less(a, b, meter),
+    gt: ([a, b]) => less(a, b, meter, '>'),
+  })
 
 /** Names that matter only in annotations. */
-const typing = (): Members => Object.fromEntries(
-  'Any Callable Counter DefaultDict Deque Dict FrozenSet Generator Iterable Iterator List Literal Mapping NamedTuple Optional Sequence Set Tuple Type TypeVar Union'.split(' ')
-    .map((name) => [name, new PyType(name, () => null, () => false)]),
-)
+const typing = (): Members =>
+  Object.fromEntries(
+    (
+      'Any Callable Counter DefaultDict Deque Dict FrozenSet Generator Iterable Iterator List Literal Mapping NamedTuple Optional ' +
+      'Sequence Set Tuple Type TypeVar Union'
+    )
+      .split(' ')
+      .map((name) => [
+        name,
+        new PyType(
+          name,
+          () => null,
+          () => false,
+        ),
+      ]),
+  )
 
 const MODULES: Readonly<Record<string, (meter: Meter) => Members>> = {
   itertools, collections, math, functools, copy, operator, typing,

@@ -1,7 +1,9 @@
 import type { BinaryOperator } from './ast.js'
 import { percentFormat } from './format.js'
 import { MAX_BITS, Stopped, type Meter } from './meter.js'
-import { asSet, isInteger, isNumber, less, plainNumber, PyDict, PyList, PySet, PyTuple, raise, setOf, toBigInt, truth, typeName, type Value } from './values.js'
+import {
+  asSet, isInteger, isNumber, less, plainNumber, PyDict, PyList, PySet, PyTuple, raise, setOf, toBigInt, truth, typeName, type Value,
+} from './values.js'
 
 /** `left operator right`. @throws Raised, Stopped */
 export const binary = (operator: BinaryOperator, left: Value, right: Value, meter: Meter): Value => {
@@ -28,7 +30,8 @@ export const binary = (operator: BinaryOperator, left: Value, right: Value, mete
     }
   }
   if (left instanceof PyDict && right instanceof PyDict) {
-    if (left.kind === 'Counter' && right.kind === 'Counter' && operator in COUNTS) return combineCounters(left, right, COUNTS[operator], meter)
+    if (left.kind === 'Counter' && right.kind === 'Counter' && operator in COUNTS)
+      return combineCounters(left, right, COUNTS[operator], meter)
     if (operator === '|') return mergeInto(copyDict(left, meter), right, meter)
   }
   if ('-&|^'.includes(operator)) {
@@ -41,7 +44,13 @@ export const binary = (operator: BinaryOperator, left: Value, right: Value, mete
 }
 
 /** `target operator= right`: lists, sets and dicts change in place, everything else is computed anew. */
-export const inPlace = (operator: BinaryOperator, target: Value, right: Value, meter: Meter, iterate: (value: Value) => Iterable<Value>): Value => {
+export const inPlace = (
+  operator: BinaryOperator,
+  target: Value,
+  right: Value,
+  meter: Meter,
+  iterate: (value: Value) => Iterable<Value>,
+): Value => {
   if (target instanceof PyList && operator === '+') {
     const items = [...iterate(right)]
     meter.allocate(items.length)
@@ -53,7 +62,8 @@ export const inPlace = (operator: BinaryOperator, target: Value, right: Value, m
     target.items = (repeat(target, toBigInt(right), meter) as PyList).items
     return target
   }
-  if (target instanceof PyDict && right instanceof PyDict && operator === '|' && target.kind !== 'Counter') return mergeInto(target, right, meter)
+  if (target instanceof PyDict && right instanceof PyDict && operator === '|' && target.kind !== 'Counter')
+    return mergeInto(target, right, meter)
   if (target instanceof PySet && !target.frozen && right instanceof PySet && '-&|^'.includes(operator)) {
     const result = setOperation(operator as SetOperator, target, right, meter)
     target.map.clear()
@@ -99,7 +109,8 @@ export const setOperation = (operator: SetOperator, a: PySet, b: PySet, meter: M
   return setOf(kept.map(([, item]) => item), meter, a.frozen)
 }
 
-const isSequence = (value: Value): value is string | PyList | PyTuple => typeof value === 'string' || value instanceof PyList || value instanceof PyTuple
+const isSequence = (value: Value): value is string | PyList | PyTuple =>
+  typeof value === 'string' || value instanceof PyList || value instanceof PyTuple
 
 const repeat = (value: string | PyList | PyTuple, times: bigint, meter: Meter): Value => {
   const length = typeof value === 'string' ? value.length : value.items.length
@@ -118,8 +129,10 @@ const arithmetic = (operator: BinaryOperator, left: boolean | bigint | number, r
     return operator === '&' ? left && right : operator === '|' ? left || right : left !== right
   }
   const [a, b] = [plainNumber(left), plainNumber(right)]
-  if (typeof a === 'bigint' && typeof b === 'bigint') return operator === '/' ? trueDivide(a, b) : operator === '**' && b < 0n ? floatPower(a, b) : integers(operator, a, b)
-  if ('<<>>&|^'.includes(operator)) return raise('TypeError', `unsupported operand type(s) for ${operator}: '${typeName(left)}' and '${typeName(right)}'`)
+  if (typeof a === 'bigint' && typeof b === 'bigint')
+    return operator === '/' ? trueDivide(a, b) : operator === '**' && b < 0n ? floatPower(a, b) : integers(operator, a, b)
+  if ('<<>>&|^'.includes(operator))
+    return raise('TypeError', `unsupported operand type(s) for ${operator}: '${typeName(left)}' and '${typeName(right)}'`)
   return floats(operator, toFloat(a), toFloat(b))
 }
 
@@ -227,7 +240,8 @@ const floatPower = (x: bigint | number, y: bigint | number): number => {
   if (a < 0 && Number.isFinite(a) && Number.isFinite(b) && !Number.isInteger(b)) throw new Stopped('complex numbers are not supported')
   if (a === 1 || (a === -1 && !Number.isFinite(b) && !Number.isNaN(b))) return 1
   const value = a ** b
-  if (!Number.isFinite(value) && Number.isFinite(a) && Number.isFinite(b)) return raise('OverflowError', 34n, 'Numerical result out of range')
+  if (!Number.isFinite(value) && Number.isFinite(a) && Number.isFinite(b))
+    return raise('OverflowError', 34n, 'Numerical result out of range')
   return value
 }
 

@@ -1,12 +1,18 @@
-import { ELLIPSIS, type Argument, type BinaryOperator, type Clause, type Comparison, type Expression, type FormattedPart, type Handler, type Parameters, type Statement } from './ast.js'
+import {
+  ELLIPSIS, type Argument, type BinaryOperator, type Clause, type Comparison, type Expression, type FormattedPart, type Handler,
+  type Parameters, type Statement,
+} from './ast.js'
+import { formattedParts } from './fstring.js'
 import { PythonSyntaxError, tokenise, type Token } from './tokens.js'
 
 /** Statements inside statements, and expressions inside expressions; the latter also bounds the stack of the evaluator. */
 const MAX_DEPTH = 450
 
 const KEYWORDS = new Set(
-  ('False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or ' +
-    'pass raise return try while with yield').split(' '),
+  (
+    'False None True and as assert async await break class continue def del elif else except finally for from global if import in is ' +
+    'lambda nonlocal not or pass raise return try while with yield'
+  ).split(' '),
 )
 
 /** @throws PythonSyntaxError when it is no Python or uses what the subset lacks (classes, `with`, `match`, `async`) */
@@ -24,7 +30,11 @@ const parser = (tokens: readonly Token[]) => {
   }
   const shown = (): string => {
     const token = peek()
-    return 'text' in token ? `"${token.text.slice(0, 20)}"` : token.type === 'number' ? String(token.value) : `the ${token.type} of the line`
+    return 'text' in token
+      ? `"${token.text.slice(0, 20)}"`
+      : token.type === 'number'
+        ? String(token.value)
+        : `the ${token.type} of the line`
   }
   const is = (...texts: string[]): boolean => {
     const token = peek()
@@ -203,7 +213,13 @@ const parser = (tokens: readonly Token[]) => {
     const as = accept('as') ? name() : module.split('.')[0]
     if (is(',')) {
       // `import a, b`: the comma becomes another statement
-      return { node: 'if', test: { node: 'constant', value: true }, then: [{ node: 'import', module, as, line }, ...(accept(',') ? [importStatement(line)] : [])], otherwise: [], line }
+      return {
+        node: 'if',
+        test: { node: 'constant', value: true },
+        then: [{ node: 'import', module, as, line }, ...(accept(',') ? [importStatement(line)] : [])],
+        otherwise: [],
+        line,
+      }
     }
     return { node: 'import', module, as, line }
   }
@@ -250,7 +266,12 @@ const parser = (tokens: readonly Token[]) => {
   const targetOf = (expression: Expression): Expression => {
     if (expression.node === 'tuple' || expression.node === 'list') {
       if (expression.items.filter((item) => item.node === 'starred').length > 1) fail('two starred targets')
-      return { node: expression.node, items: expression.items.map((item) => (item.node === 'starred' ? { node: 'starred', value: targetOf(item.value) } : targetOf(item))) }
+      return {
+        node: expression.node,
+        items: expression.items.map((item) =>
+          item.node === 'starred' ? { node: 'starred', value: targetOf(item.value) } : targetOf(item),
+        ),
+      }
     }
     if (expression.node === 'name' || expression.node === 'attribute' || expression.node === 'subscript') return expression
     return fail('this cannot be assigned to')
@@ -275,7 +296,10 @@ const parser = (tokens: readonly Token[]) => {
     return value
   }
 
-  const expressionEnds = (): boolean => statementEnds() || is(')', ']', '}', '=', ':', 'in', 'for') || (peek().type === 'operator' && AUGMENTED.has((peek() as { text: string }).text))
+  const expressionEnds = (): boolean =>
+    statementEnds() ||
+    is(')', ']', '}', '=', ':', 'in', 'for') ||
+    (peek().type === 'operator' && AUGMENTED.has((peek() as { text: string }).text))
   const starExpressions = (): Expression => {
     const first = starred()
     if (!is(',')) return first
@@ -517,75 +541,11 @@ const parser = (tokens: readonly Token[]) => {
       at++
       if (token.format) {
         formatted = true
-        parts.push(...formattedParts(token.text, token.line, 0))
+        parts.push(...formattedParts(token.text, token.line, parseExpression))
       } else parts.push(token.text)
     }
     return formatted ? { node: 'formatted', parts } : { node: 'constant', value: parts.join('') }
   }
 
   return { program, only }
-}
-
-/** The literal and evaluated parts of an f-string (or of a format specification, at level 1). */
-const formattedParts = (text: string, line: number, level: number): FormattedPart[] => {
-  const fail = (what: string): never => {
-    throw new PythonSyntaxError(`line ${line}: f-string: ${what}`)
-  }
-  if (level > 1 && text) fail('nested too deeply')
-  const parts: FormattedPart[] = []
-  let literal = ''
-  for (let i = 0; i < text.length; ) {
-    const c = text[i]
-    if ((c === '{' || c === '}') && text[i + 1] === c && level === 0) {
-      literal += c
-      i += 2
-    } else if (c === '}') fail('a single "}"')
-    else if (c !== '{') {
-      literal += c
-      i++
-    } else {
-      if (literal) parts.push(literal)
-      literal = ''
-      const { source, conversion, spec, end } = replacementField(text, i + 1, fail)
-      if (/^\s*$/.test(source)) fail('empty braces')
-      const debug = /^(.*[^=!<>])=\s*$/s.exec(source)
-      if (debug) parts.push(source)
-      const value = parseExpression(`(${debug ? debug[1] : source})`)
-      parts.push({ value, conversion: conversion || (debug && !spec ? 'r' : ''), spec: formattedParts(spec, line, level + 1) })
-      i = end
-    }
-  }
-  if (literal) parts.push(literal)
-  return parts
-}
-
-/** `expression[!conversion][:specification]}` from `start`. */
-const replacementField = (text: string, start: number, fail: (what: string) => never): { source: string; conversion: '' | 'r' | 's' | 'a'; spec: string; end: number } => {
-  let depth = 0
-  let quote = ''
-  let at = start
-  for (; at < text.length; at++) {
-    const c = text[at]
-    if (quote) {
-      if (c === quote) quote = ''
-    } else if (c === '\'' || c === '"') quote = c
-    else if ('([{'.includes(c)) depth++
-    else if (depth > 0 && ')]}'.includes(c)) depth--
-    else if (depth === 0 && (c === '}' || c === ':' || (c === '!' && text[at + 1] !== '='))) break
-  }
-  const source = text.slice(start, at)
-  let conversion = ''
-  if (text[at] === '!') {
-    conversion = text[at + 1] ?? ''
-    if (!'rsa'.includes(conversion) || !conversion) fail(`the conversion "!${conversion}"`)
-    at += 2
-  }
-  let spec = ''
-  if (text[at] === ':') {
-    const from = ++at
-    for (let open = 0; at < text.length && (text[at] !== '}' || open > 0); at++) open += text[at] === '{' ? 1 : text[at] === '}' ? -1 : 0
-    spec = text.slice(from, at)
-  }
-  if (text[at] !== '}') fail('"}" is missing')
-  return { source, conversion: conversion as '' | 'r' | 's' | 'a', spec, end: at + 1 }
 }

@@ -39,7 +39,12 @@ const numbered = (names: Iterable<string>): Map<string, number> => new Map([...n
 /** Parameters take the first slots, in the order positional, rest, keyword-only, keywords. */
 export const functionScope = (parameters: Parameters, body: readonly Statement[] | Expression, parent: Scope): Scope => {
   const { positional, rest, keywordOnly, keywords } = parameters
-  const names = [...positional.map(({ name }) => name), ...(rest ? [rest] : []), ...keywordOnly.map(({ name }) => name), ...(keywords ? [keywords] : [])]
+  const names = [
+    ...positional.map(({ name }) => name),
+    ...(rest ? [rest] : []),
+    ...keywordOnly.map(({ name }) => name),
+    ...(keywords ? [keywords] : []),
+  ]
   const globals = new Set<string>()
   const outside = new Set<string>()
   if (isStatements(body)) {
@@ -97,8 +102,10 @@ const forEachChild = (at: Expression, visit: (child: Expression) => void): void 
 }
 
 const boundByStatement = (at: Statement, names: string[], globals: Set<string>, outside: Set<string>): void => {
-  const inside = (statements: readonly Statement[]): void => statements.forEach((statement) => boundByStatement(statement, names, globals, outside))
-  const walrus = (...expressions: (Expression | undefined)[]): void => expressions.forEach((expression) => expression && boundByWalrus(expression, names))
+  const inside = (statements: readonly Statement[]): void =>
+    statements.forEach((statement) => boundByStatement(statement, names, globals, outside))
+  const walrus = (...expressions: (Expression | undefined)[]): void =>
+    expressions.forEach((expression) => expression && boundByWalrus(expression, names))
   switch (at.node) {
     case 'assign':
       at.targets.forEach((target) => boundByTarget(target, names))

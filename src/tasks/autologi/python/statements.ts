@@ -1,6 +1,8 @@
 import type { Statement } from './ast.js'
 import { call, deleteItem, getItem, iterate, setItem } from './containers.js'
-import { compileExpression, compileFunction, compileTarget, deleteName, writeName, type Assign, type Evaluate, type Frame, type Machine } from './expressions.js'
+import {
+  compileExpression, compileFunction, compileTarget, deleteName, writeName, type Assign, type Evaluate, type Frame, type Machine,
+} from './expressions.js'
 import { Stopped } from './meter.js'
 import { importModule } from './modules.js'
 import { inPlace } from './operators.js'
@@ -218,7 +220,11 @@ interface CompiledHandler<R> {
   readonly body: R
 }
 
-const compileHandlers = <R>(at: Statement & { node: 'try' }, { scope, machine }: Context, block: (statements: readonly Statement[]) => R): CompiledHandler<R>[] =>
+const compileHandlers = <R,>(
+  at: Statement & { node: 'try' },
+  { scope, machine }: Context,
+  block: (statements: readonly Statement[]) => R,
+): CompiledHandler<R>[] =>
   at.handlers.map(({ type, name, body }) => {
     const types = type && compileExpression(type, scope, machine)
     const place = name === undefined ? undefined : find(name, scope)
@@ -228,7 +234,10 @@ const compileHandlers = <R>(at: Statement & { node: 'try' }, { scope, machine }:
         if (!types) return true
         const wanted = types(frame)
         return (wanted instanceof PyTuple ? wanted.items : [wanted]).some((one) =>
-          one instanceof PyType ? one.isInstance(exception) : raise('TypeError', 'catching classes that do not inherit from BaseException is not allowed'))
+          one instanceof PyType
+            ? one.isInstance(exception)
+            : raise('TypeError', 'catching classes that do not inherit from BaseException is not allowed'),
+        )
       },
       bind: (frame, exception) => write?.(frame, exception),
       unbind: (frame) => {

@@ -1,14 +1,19 @@
 import { iterate } from './containers.js'
 import { format } from './format.js'
 import { MAX_SIZE, type Meter } from './meter.js'
-import {
-  hasSurrogates, isInteger, PyDict, PyList, PyTuple, raise, repr, text as str, toBigInt, typeName, type Keywords, type Value,
-} from './values.js'
+import { repr, text as str } from './show.js'
+import { hasSurrogates, isInteger, PyDict, PyList, PyTuple, raise, toBigInt, typeName, type Keywords, type Value } from './values.js'
 
 type Method = (self: string, args: readonly Value[], keywords: Keywords, meter: Meter) => Value
 
-const string = (value: Value | undefined, what: string): string => (typeof value === 'string' ? value : raise('TypeError', `${what} must be str, not ${typeName(value ?? null)}`))
-const integer = (value: Value | undefined, fallback: number): number => (value === undefined || value === null ? fallback : isInteger(value) ? Number(toBigInt(value)) : raise('TypeError', `'${typeName(value)}' object cannot be interpreted as an integer`))
+const string = (value: Value | undefined, what: string): string =>
+  typeof value === 'string' ? value : raise('TypeError', `${what} must be str, not ${typeName(value ?? null)}`)
+const integer = (value: Value | undefined, fallback: number): number =>
+  value === undefined || value === null
+    ? fallback
+    : isInteger(value)
+      ? Number(toBigInt(value))
+      : raise('TypeError', `'${typeName(value)}' object cannot be interpreted as an integer`)
 
 const points = (text: string): string[] => [...text]
 
@@ -69,7 +74,11 @@ const split = (fromRight: boolean): Method => (self, args, keywords, meter) => {
   if (by === '') return raise('ValueError', 'empty separator')
   const parts = self.split(by)
   if (limit < 0 || parts.length <= limit + 1) return new PyList(parts)
-  return new PyList(fromRight ? [parts.slice(0, parts.length - limit).join(by), ...parts.slice(parts.length - limit)] : [...parts.slice(0, limit), parts.slice(limit).join(by)])
+  return new PyList(
+    fromRight
+      ? [parts.slice(0, parts.length - limit).join(by), ...parts.slice(parts.length - limit)]
+      : [...parts.slice(0, limit), parts.slice(limit).join(by)],
+  )
 }
 
 const matches = (test: (text: string, end: string) => boolean): Method => (self, args) => {
@@ -102,10 +111,18 @@ const formatMethod: Method = (self, args, keywords, meter) => {
   const field = (path: string): Value => {
     const head = /^[^.[]*/.exec(path)![0]
     let value: Value | undefined = head === '' ? args[automatic++] : /^\d+$/.test(head) ? args[Number(head)] : keywords.get(head)
-    if (value === undefined) return head === '' || /^\d/.test(head) ? raise('IndexError', 'Replacement index out of range for positional args tuple') : raise('KeyError', head)
+    if (value === undefined)
+      return head === '' || /^\d/.test(head)
+        ? raise('IndexError', 'Replacement index out of range for positional args tuple')
+        : raise('KeyError', head)
     for (const [, key] of path.slice(head.length).matchAll(/\[([^\]]*)\]|(\..*)/g)) {
       if (key === undefined) return raise('AttributeError', 'attributes in format fields are not supported')
-      const next: Value | undefined = value instanceof PyDict ? value.get(key, meter) : value instanceof PyList || value instanceof PyTuple ? value.items[Number(key)] : undefined
+      const next: Value | undefined =
+        value instanceof PyDict
+          ? value.get(key, meter)
+          : value instanceof PyList || value instanceof PyTuple
+            ? value.items[Number(key)]
+            : undefined
       if (next === undefined) return raise('KeyError', key)
       value = next
     }
@@ -146,13 +163,21 @@ export const stringMethods: Readonly<Record<string, Method>> = {
   casefold: (self) => self.toLowerCase().replaceAll('ß', 'ss'),
   capitalize: (self) => (self === '' ? '' : points(self)[0].toUpperCase() + points(self).slice(1).join('').toLowerCase()),
   title,
-  swapcase: (self) => points(self).map((c) => (c === c.toUpperCase() ? c.toLowerCase() : c.toUpperCase())).join(''),
+  swapcase: (self) =>
+    points(self)
+      .map((c) => (c === c.toUpperCase() ? c.toLowerCase() : c.toUpperCase()))
+      .join(''),
   strip: strip(true, true),
   lstrip: strip(true, false),
   rstrip: strip(false, true),
   split: split(false),
   rsplit: split(true),
-  splitlines: (self) => new PyList(self === '' ? [] : self.replace(/(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])$/, '').split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/)),
+  splitlines: (self) =>
+    new PyList(
+      self === ''
+        ? []
+        : self.replace(/(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])$/, '').split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/),
+    ),
   join: (self, args, _, meter) => {
     const parts: string[] = []
     let i = 0
@@ -183,7 +208,8 @@ export const stringMethods: Readonly<Record<string, Method>> = {
   startswith: matches((text, end) => text.startsWith(end)),
   endswith: matches((text, end) => text.endsWith(end)),
   removeprefix: (self, args) => (self.startsWith(string(args[0], 'the argument')) ? self.slice((args[0] as string).length) : self),
-  removesuffix: (self, args) => (args[0] !== '' && self.endsWith(string(args[0], 'the argument')) ? self.slice(0, self.length - (args[0] as string).length) : self),
+  removesuffix: (self, args) =>
+    args[0] !== '' && self.endsWith(string(args[0], 'the argument')) ? self.slice(0, self.length - (args[0] as string).length) : self,
   partition: (self, args) => {
     const separator = string(args[0], 'the separator')
     const at = self.indexOf(separator)

@@ -47,7 +47,8 @@ export const tokenise = (source: string): Token[] => {
     fresh = false
     const start = at
     let width = 0
-    for (; ' \t\f'.includes(source[at]) && at < source.length; at++) width = source[at] === '\t' ? (Math.floor(width / 8) + 1) * 8 : width + 1
+    for (; ' \t\f'.includes(source[at]) && at < source.length; at++)
+      width = source[at] === '\t' ? (Math.floor(width / 8) + 1) * 8 : width + 1
     if (at >= source.length || '\r\n#'.includes(source[at])) return
     if (source[start] !== undefined && width > indents.at(-1)!) {
       if (indents.length > MAX_INDENTS) fail('too many levels of indentation')
@@ -129,7 +130,13 @@ const numberValue = (text: string, fail: (what: string) => never): bigint | numb
 }
 
 /** The string that opens at `start`; escapes are resolved unless it is raw. In an f-string, what stands in braces is left as it is. */
-const readString = (source: string, start: number, raw: boolean, format: boolean, fail: (what: string) => never): { text: string; end: number } => {
+const readString = (
+  source: string,
+  start: number,
+  raw: boolean,
+  format: boolean,
+  fail: (what: string) => never,
+): { text: string; end: number } => {
   const quote = source[start]
   const triple = source.startsWith(quote.repeat(3), start)
   const close = triple ? quote.repeat(3) : quote
@@ -160,7 +167,19 @@ const readString = (source: string, start: number, raw: boolean, format: boolean
   return { text: parts.join('') + body.slice(from), end }
 }
 
-const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', '\\': '\\', '\'': '\'', '"': '"', a: '\x07', b: '\b', f: '\f', v: '\v', '\n': '' }
+const ESCAPES: Readonly<Record<string, string>> = {
+  n: '\n',
+  t: '\t',
+  r: '\r',
+  '\\': '\\',
+  "'": "'",
+  '"': '"',
+  a: '\x07',
+  b: '\b',
+  f: '\f',
+  v: '\v',
+  '\n': '',
+}
 
 /** What the escape at `at` stands for, and its length; an unknown one stands for itself. */
 const escape = (body: string, at: number, fail: (what: string) => never): [string, number] => {

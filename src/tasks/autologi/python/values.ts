@@ -1,5 +1,5 @@
 import { Ellipsis } from './ast.js'
-import { Meter, Stopped, type Limits } from './meter.js'
+import { Meter, type Limits } from './meter.js'
 
 /**
  * Python values. `int` is bigint, `float` is number, `str`, `bool` and `None` are string, boolean and null; so no
@@ -166,30 +166,45 @@ export class Raised extends Error {
   }
 }
 
-const exceptionText = (exception: PyException): string => {
-  try {
-    const said = text(exception, newMeter({ steps: 10_000, milliseconds: 1000, cells: 10_000 }))
-    return said ? `${exception.type.name}: ${said}` : exception.type.name
-  } catch (error) {
-    if (error instanceof Stopped || error instanceof Raised) return exception.type.name
-    throw error
-  }
-}
+const exceptionText = ({ type, args: [first] }: PyException): string =>
+  first === undefined || (typeof first === 'object' && first !== null) ? type.name : `${type.name}: ${String(first)}`
 
 // ── exceptions ──
 
 const TREE: Readonly<Record<string, string>> = {
-  Exception: 'BaseException', ArithmeticError: 'Exception', ZeroDivisionError: 'ArithmeticError', OverflowError: 'ArithmeticError', AssertionError: 'Exception',
-  AttributeError: 'Exception', ImportError: 'Exception', ModuleNotFoundError: 'ImportError', LookupError: 'Exception', IndexError: 'LookupError',
-  KeyError: 'LookupError', NameError: 'Exception', UnboundLocalError: 'NameError', RuntimeError: 'Exception', RecursionError: 'RuntimeError',
-  NotImplementedError: 'RuntimeError', StopIteration: 'Exception', TypeError: 'Exception', ValueError: 'Exception', SyntaxError: 'Exception',
+  Exception: 'BaseException',
+  ArithmeticError: 'Exception',
+  ZeroDivisionError: 'ArithmeticError',
+  OverflowError: 'ArithmeticError',
+  AssertionError: 'Exception',
+  AttributeError: 'Exception',
+  ImportError: 'Exception',
+  ModuleNotFoundError: 'ImportError',
+  LookupError: 'Exception',
+  IndexError: 'LookupError',
+  KeyError: 'LookupError',
+  NameError: 'Exception',
+  UnboundLocalError: 'NameError',
+  RuntimeError: 'Exception',
+  RecursionError: 'RuntimeError',
+  NotImplementedError: 'RuntimeError',
+  StopIteration: 'Exception',
+  TypeError: 'Exception',
+  ValueError: 'Exception',
+  SyntaxError: 'Exception',
 }
 
 const exceptionType = (name: string, parent?: PyType): PyType => {
-  const type: PyType = new PyType(name, (args) => new PyException(type, args), (value) => value instanceof PyException && isSubtype(value.type, type), parent)
+  const type: PyType = new PyType(
+    name,
+    (args) => new PyException(type, args),
+    (value) => value instanceof PyException && isSubtype(value.type, type),
+    parent,
+  )
   return type
 }
-const isSubtype = (type: PyType | undefined, ancestor: PyType): boolean => type !== undefined && (type === ancestor || isSubtype(type.parent, ancestor))
+const isSubtype = (type: PyType | undefined, ancestor: PyType): boolean =>
+  type !== undefined && (type === ancestor || isSubtype(type.parent, ancestor))
 
 /** By name. */
 export const exceptionTypes: ReadonlyMap<string, PyType> = (() => {
@@ -237,7 +252,8 @@ export const typeName = (value: Value): string => {
   return value.type.name
 }
 
-export const isNumber = (value: Value): value is boolean | bigint | number => typeof value === 'bigint' || typeof value === 'number' || typeof value === 'boolean'
+export const isNumber = (value: Value): value is boolean | bigint | number =>
+  typeof value === 'bigint' || typeof value === 'number' || typeof value === 'boolean'
 export const isInteger = (value: Value): value is boolean | bigint => typeof value === 'bigint' || typeof value === 'boolean'
 export const toBigInt = (value: boolean | bigint): bigint => (typeof value === 'bigint' ? value : value ? 1n : 0n)
 /** An int or float without `bool`. */
@@ -251,7 +267,13 @@ export const truth = (value: Value): boolean => {
 }
 
 export const hasLength = (value: Value): value is string | PyList | PyTuple | PyDict | PySet | PyRange | PyView =>
-  typeof value === 'string' || value instanceof PyList || value instanceof PyTuple || value instanceof PyDict || value instanceof PySet || value instanceof PyRange || value instanceof PyView
+  typeof value === 'string' ||
+  value instanceof PyList ||
+  value instanceof PyTuple ||
+  value instanceof PyDict ||
+  value instanceof PySet ||
+  value instanceof PyRange ||
+  value instanceof PyView
 
 /** `len(value)`: of a string, in code points. */
 export const lengthOf = (value: string | PyList | PyTuple | PyDict | PySet | PyRange | PyView): number => {
@@ -265,7 +287,7 @@ export const hasSurrogates = (text: string): boolean => /[\ud800-\udfff]/.test(t
 
 /** Values nest no deeper than this where they are compared, hashed or shown. */
 const MAX_NESTING = 400
-const visit = (depth: number, meter: Meter): void => {
+export const visit = (depth: number, meter: Meter): void => {
   meter.tick()
   if (depth > MAX_NESTING) raise('RecursionError', 'maximum recursion depth exceeded')
 }
@@ -289,13 +311,17 @@ export const equal = (a: Value, b: Value, meter: Meter, depth = 0): boolean => {
     }
     return true
   }
-  if (a instanceof PyRange) return b instanceof PyRange && a.length === b.length && (a.length === 0 || (a.start === b.start && (a.length === 1 || a.step === b.step)))
+  if (a instanceof PyRange)
+    return (
+      b instanceof PyRange && a.length === b.length && (a.length === 0 || (a.start === b.start && (a.length === 1 || a.step === b.step)))
+    )
   const [x, y] = [asSet(a, meter), asSet(b, meter)]
   if (x && y) return x.map.size === y.map.size && [...x.map.keys()].every((key) => y.map.has(key))
   return false
 }
 /** How members are compared: nan is in [nan]. */
-export const identicalOrEqual = (a: Value, b: Value, meter: Meter, depth = 0): boolean => a === b || Object.is(a, b) || equal(a, b, meter, depth)
+export const identicalOrEqual = (a: Value, b: Value, meter: Meter, depth = 0): boolean =>
+  a === b || Object.is(a, b) || equal(a, b, meter, depth)
 
 /** A set, or a dict's keys or items as one; undefined for anything else. */
 export const asSet = (value: Value, meter: Meter): PySet | undefined => {
@@ -327,7 +353,8 @@ export const less = (a: Value, b: Value, meter: Meter, operator: '<' | '<=' | '>
   return raise('TypeError', `'${operator}' not supported between instances of '${typeName(a)}' and '${typeName(b)}'`)
 }
 
-const ordered = (sign: number, operator: string): boolean => (operator === '<' ? sign < 0 : operator === '<=' ? sign <= 0 : operator === '>' ? sign > 0 : sign >= 0)
+const ordered = (sign: number, operator: string): boolean =>
+  operator === '<' ? sign < 0 : operator === '<=' ? sign <= 0 : operator === '>' ? sign > 0 : sign >= 0
 
 /** By code points, not by UTF-16 units. */
 const compareText = (a: string, b: string): number => {
@@ -359,7 +386,8 @@ export const keyOf = (value: Value, meter: Meter, depth = 0): Key => {
     return key
   }
   if (value instanceof PySet && value.frozen) return `\0f${[...value.map.keys()].map(encode).sort().join('')}`
-  if (value instanceof PyList || value instanceof PyDict || value instanceof PySet || value instanceof PySlice) return raise('TypeError', `unhashable type: '${typeName(value)}'`)
+  if (value instanceof PyList || value instanceof PyDict || value instanceof PySet || value instanceof PySlice)
+    return raise('TypeError', `unhashable type: '${typeName(value)}'`)
   return value
 }
 
@@ -372,95 +400,4 @@ const encode = (key: Key): string => {
   if (key === null) return 'N'
   if (!identities.has(key)) identities.set(key, nextIdentity++)
   return `o${identities.get(key)};`
-}
-
-// ── showing ──
-
-/** `repr(value)`. */
-export const repr = (value: Value, meter: Meter, depth = 0): string => {
-  visit(depth, meter)
-  const show = (item: Value): string => repr(item, meter, depth + 1)
-  const list = (items: Iterable<Value>): string => {
-    const shown = [...items].map(show).join(', ')
-    meter.allocate(shown.length)
-    return shown
-  }
-  if (value === null) return 'None'
-  switch (typeof value) {
-    case 'boolean': return value ? 'True' : 'False'
-    case 'bigint': return integerText(value)
-    case 'number': return floatRepr(value)
-    case 'string': return quote(value)
-  }
-  if (value instanceof PyList) return value.deque ? `deque([${list(value.items)}]${value.maxLength < Infinity ? `, maxlen=${value.maxLength}` : ''})` : `[${list(value.items)}]`
-  if (value instanceof PyTuple) {
-    if (value.named) return `${value.named.name}(${value.named.fields.map((field, i) => `${field}=${show(value.items[i])}`).join(', ')})`
-    return `(${list(value.items)}${value.items.length === 1 ? ',' : ''})`
-  }
-  if (value instanceof PyDict) {
-    const entries = `{${[...value.map.values()].map(([key, item]) => `${show(key)}: ${show(item)}`).join(', ')}}`
-    if (value.kind === 'dict') return entries
-    if (value.kind === 'defaultdict') return `defaultdict(${show(value.factory)}, ${entries})`
-    if (value.kind === 'Counter') return value.map.size ? `Counter({${mostCommon(value, meter).map(([key, count]) => `${show(key)}: ${show(count)}`).join(', ')}})` : 'Counter()'
-    return value.map.size ? `OrderedDict([${[...value.map.values()].map(([key, item]) => `(${show(key)}, ${show(item)})`).join(', ')}])` : 'OrderedDict()'
-  }
-  if (value instanceof PySet) {
-    const items = value.map.size ? `{${list(value.map.values())}}` : ''
-    return value.frozen ? `frozenset(${items})` : items || 'set()'
-  }
-  if (value instanceof PyRange) return `range(${value.start}, ${value.stop}${value.step === 1n ? '' : `, ${value.step}`})`
-  if (value instanceof PyView) {
-    const entries = [...value.dict.map.values()]
-    return `dict_${value.kind}([${list(value.kind === 'keys' ? entries.map(([key]) => key) : value.kind === 'values' ? entries.map(([, item]) => item) : entries.map((entry) => new PyTuple(entry)))}])`
-  }
-  if (value instanceof PySlice) return `slice(${list([value.start, value.stop, value.step])})`
-  if (value instanceof Ellipsis) return 'Ellipsis'
-  if (value instanceof PyType) return `<class '${value.name}'>`
-  if (value instanceof PyException) return `${value.type.name}(${list(value.args)})`
-  return `<${typeName(value)}${'name' in value ? ` ${String(value.name)}` : ''}>`
-}
-
-/** `str(value)`. */
-export const text = (value: Value, meter: Meter): string => {
-  if (typeof value === 'string') return value
-  if (value instanceof PyException) return value.args.length === 0 ? '' : value.args.length === 1 ? (value.type.name === 'KeyError' ? repr(value.args[0], meter) : text(value.args[0], meter)) : repr(new PyTuple(value.args), meter)
-  return repr(value, meter)
-}
-
-/** Entries of a Counter, the most frequent first; ties in the order they came. */
-export const mostCommon = (counter: PyDict, meter: Meter): [Value, Value][] =>
-  [...counter.map.values()].map(([key, count]): [Value, Value] => [key, count]).sort(([, a], [, b]) => (less(b, a, meter) ? -1 : less(a, b, meter) ? 1 : 0))
-
-const integerText = (value: bigint): string => {
-  const digits = String(value)
-  return digits.length > 4301 ? raise('ValueError', 'Exceeds the limit (4300 digits) for integer string conversion') : digits
-}
-
-/** The shortest digits that give the number back, as Python sets them. */
-export const floatRepr = (x: number): string => {
-  if (Number.isNaN(x)) return 'nan'
-  if (!Number.isFinite(x)) return x > 0 ? 'inf' : '-inf'
-  const sign = x < 0 || Object.is(x, -0) ? '-' : ''
-  const [mantissa, exponentText] = Math.abs(x).toExponential().split('e')
-  const exponent = Number(exponentText)
-  if (exponent < -4 || exponent >= 16) return `${sign}${mantissa}e${exponent < 0 ? '-' : '+'}${String(Math.abs(exponent)).padStart(2, '0')}`
-  const digits = mantissa.replace('.', '')
-  if (exponent < 0) return `${sign}0.${'0'.repeat(-exponent - 1)}${digits}`
-  return `${sign}${digits.slice(0, exponent + 1).padEnd(exponent + 1, '0')}.${digits.slice(exponent + 1) || '0'}`
-}
-
-const SHORT: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t', '\\': '\\\\' }
-
-const quote = (value: string): string => {
-  const mark = value.includes('\'') && !value.includes('"') ? '"' : '\''
-  let shown = ''
-  for (const c of value) {
-    const point = c.codePointAt(0)!
-    if (c === mark) shown += `\\${c}`
-    else if (SHORT[c]) shown += SHORT[c]
-    else if (point < 32 || point === 127 || /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Zs}]/u.test(c) && c !== ' ') {
-      shown += point < 0x100 ? `\\x${point.toString(16).padStart(2, '0')}` : point < 0x10000 ? `\\u${point.toString(16).padStart(4, '0')}` : `\\U${point.toString(16).padStart(8, '0')}`
-    } else shown += c
-  }
-  return `${mark}${shown}${mark}`
 }
