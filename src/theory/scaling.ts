@@ -131,8 +131,8 @@ const team = ({ family, gamma, levels, actions }: ScalingSetup, agents: number, 
   return tree({ agents, actions, depth: agents, gamma }, random)
 }
 
-/** Transitions beyond which a stage takes minutes: a tree of n messages has actionsⁿ contexts. */
-const MOST_TRANSITIONS = 3_000_000
+/** A stage evaluates n + 1 teams and keeps them: n times the transitions is its work. A tree of n messages has actionsⁿ contexts. */
+const MOST_WORK = 50_000_000
 
 const transitions = ({ family, levels, actions }: ScalingSetup, n: number): number =>
   family === 'tree' ? (actions * (actions ** (n + 1) - 1)) / (actions - 1) : n * levels * actions * levels
@@ -140,8 +140,8 @@ const transitions = ({ family, levels, actions }: ScalingSetup, n: number): numb
 const checkSetup = (setup: ScalingSetup): void => {
   const { sizes, delta, gamma, levels, actions, seeds, seed } = setup
   for (const [name, value, least, most] of [
-    ['levels', levels, 1, MOST_TRANSITIONS],
-    ['actions', actions, 2, MOST_TRANSITIONS],
+    ['levels', levels, 1, MOST_WORK],
+    ['actions', actions, 2, MOST_WORK],
     ['seeds', seeds, 1, 100_000],
     ['seed', seed, 0, 2 ** 31],
   ] as const) {
@@ -154,7 +154,9 @@ const checkSetup = (setup: ScalingSetup): void => {
     if (!Number.isInteger(n) || n < 2) throw new InputError(`n: holds ${n}; whole numbers, at least 2`)
     if (k > 0 && n <= sizes[k - 1]) throw new InputError(`n: holds ${n} after ${sizes[k - 1]}; ascending sizes`)
     const count = transitions(setup, n)
-    if (count > MOST_TRANSITIONS) throw new InputError(`n: holds ${n}, which makes about ${count.toPrecision(3)} transitions; at most ${MOST_TRANSITIONS}`)
+    if (n * count > MOST_WORK) {
+      throw new InputError(`n: holds ${n}, which makes about ${count.toPrecision(3)} transitions; n times that is at most ${MOST_WORK}`)
+    }
   })
   if (!(delta > 0 && delta < Infinity)) throw new InputError(`delta: holds ${delta}; above 0`)
   if (!(gamma > 0 && gamma < 1)) throw new InputError(`gamma: holds ${gamma}; strictly between 0 and 1`)

@@ -176,11 +176,11 @@ export const measureStage = (stage: Stage, estimates: readonly Float64Array[] = 
 }
 
 /** An evaluation of which nothing is proven (evaluate.ts) is no measurement. */
-const requireProven = ({ gamma }: TeamMdp, { aMax, error }: Evaluation): void => {
-  if (!(aMax < Infinity)) throw new TheoryError('not-finite', 'r', 'holds rewards so large that values overflow')
-  if (!(error < Infinity)) {
+const requireProven = ({ gamma }: TeamMdp, { aMax, dError, vError }: Evaluation): void => {
+  if (!(dError < Infinity)) {
     throw new TheoryError('discount-range', 'gamma', `holds ${gamma}; so near 1 that rows which sum to 1 within 1e-9 prove nothing of the values`)
   }
+  if (!(aMax < Infinity && vError < Infinity)) throw new TheoryError('not-finite', 'r', 'holds rewards so large that values overflow')
 }
 
 const measureStep = ({ mdp, order, policies, teams }: Stage, i: number): StepMeasure => {
