@@ -14,7 +14,7 @@ export const toCsv = (rows: readonly Row[]): string => {
     const text = cell === null || cell === undefined ? '' : String(cell)
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
   }
-  return [columns.join(','), ...rows.map((row) => columns.map((column) => quote(row[column])).join(','))].join('\n') + '\n'
+  return [columns, ...rows.map((row) => columns.map((column) => row[column]))].map((cells) => cells.map(quote).join(',')).join('\n') + '\n'
 }
 
 /** CSV with a header as rows: cells that read as numbers are numbers, empty ones null. What `toCsv` wrote comes back as it was (but for booleans, which stay text). */

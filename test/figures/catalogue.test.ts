@@ -1,0 +1,65 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it, vi } from 'vitest'
+import { figures, recipes } from '../../src/figures/catalogue.js'
+import { parseCsv } from '../../src/figures/csv.js'
+import { toSvg } from '../../src/figures/render.js'
+
+const data = join(process.cwd(), 'data')
+const drawn = new Map<string, string>()
+const specOf = (name: string) => {
+  const figure = figures.find((one) => one.name === name)!
+  const rows = figure.rows(...figure.tables.map((table) => parseCsv(readFileSync(join(data, table), 'utf8'))))
+  return { rows, spec: figure.draw(rows, { title: figure.title, subtitle: figure.subtitle }) }
+}
+
+describe('every figure', () => {
+  it.each(figures.map(({ name }) => name))('%s: draws its committed tables, without a warning, the same way twice', async (name) => {
+    const warn = vi.spyOn(console, 'warn').mockImplementation(() => {})
+    const { rows, spec } = specOf(name)
+    const svg = await toSvg(spec)
+    expect(warn.mock.calls).toEqual([])
+    warn.mockRestore()
+    expect(rows.length).toBeGreaterThan(0)
+    expect(svg).not.toMatch(/NaN|Infinity|undefined/)
+    expect(svg.match(/aria-roledescription="(point|circle|rule|rect mark|line mark|bar|text mark)/g)!.length).toBeGreaterThan(2)
+    expect(svg.replaceAll(/<[^>]+>/g, '')).toContain(figures.find((figure) => figure.name === name)!.title.split(' ')[0])
+    expect(await toSvg(spec)).toBe(svg)
+    drawn.set(name, svg)
+  })
+
+  it('fits the column: no wider than 700 pixels', () => {
+    for (const [name, svg] of drawn) expect(Number(/width="(\d+)"/.exec(svg)![1]), name).toBeLessThan(700)
+  })
+
+  it('has a name of its own, and tables that a command or the paper gave', () => {
+    expect(new Set(figures.map(({ name }) => name)).size).toBe(figures.length)
+    const made = recipes.flatMap(({ tables }) => tables)
+    expect(new Set(made).size).toBe(made.length)
+    for (const table of figures.flatMap(({ tables }) => tables)) {
+      expect(existsSync(join(data, table)), table).toBe(true)
+      expect(table.startsWith('paper/') || made.includes(table), table).toBe(true)
+    }
+  })
+
+  it('stands in data/README.md with its tables', () => {
+    const readme = readFileSync(join(data, 'README.md'), 'utf8')
+    for (const table of new Set(figures.flatMap(({ tables }) => tables))) expect(readme, table).toContain(`\`${table}\``)
+  })
+})
+
+describe('what is drawn', () => {
+  it('puts the path of TeamTR where its table says', () => {
+    const { rows } = specOf('figure-1')
+    const last = rows.filter(({ series }) => series === 'TeamTR').at(-1)!
+    expect([last.x, last.y]).toEqual([-4, 4])
+    expect(rows.filter(({ kind }) => kind === 'surface')).toHaveLength(31 * 31)
+  })
+
+  it('names the α of its own table in every series of the scaling figures', () => {
+    const exponents = parseCsv(readFileSync(join(data, 'scaling-ring-exponents.csv'), 'utf8'))
+    const alpha = exponents.find(({ radius, quantity }) => radius === 'occupancy' && quantity === 'thm37Exact')!.alpha
+    const { rows } = specOf('penalties-occupancy-radius')
+    expect(rows.some(({ series }) => String(series).includes(`exact sum: α = ${Number(alpha).toFixed(2)}`))).toBe(true)
+  })
+})
