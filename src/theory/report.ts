@@ -18,8 +18,8 @@ import { measureStage, stageOfPolicies, type StageMeasure } from './stage.js'
 export const stageReport = ({ mdp, teams: policies, order, radii, advantageEstimate }: StageInput) => {
   const { gamma } = mdp
   const stage = stageOfPolicies(mdp, policies, order)
-  order.forEach((_, i) => requireWithinRadius(mdp, stage.teams[i].d, policies[i], policies[i + 1], radii[i], i))
   const measure = measureStage(stage, advantageEstimate)
+  order.forEach((_, i) => requireWithinRadius(mdp, stage.teams[i].d, policies[i], policies[i + 1], radii[i], i))
   const cBar = penaltyConstant({ gamma, aMax: Math.max(measure.aMax, measure.aHatMax) })
   if (cBar === Infinity) throw new TheoryError('not-finite', 'c', 'overflows: advantages are too large for this gamma')
   const exactSteps = stepBounds(measure, { gamma, radii, kind: 'exact' })
