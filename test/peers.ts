@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 // @ts-expect-error a script without types
@@ -28,3 +29,18 @@ export const hubPython = (install: boolean): string | undefined => {
   const python = folder && join(folder, 'bin/python')
   return python && existsSync(python) ? python : undefined
 }
+
+/** What a program prints. The test's own process goes on meanwhile, as vitest needs. */
+export const output = (program: string, args: readonly string[], input: string): Promise<string> =>
+  new Promise((resolve, reject) => {
+    const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], env: { ...process.env, HF_HUB_OFFLINE: '1' } })
+    const [printed, errors]: [Buffer[], Buffer[]] = [[], []]
+    child.stdout.on('data', (chunk: Buffer) => printed.push(chunk))
+    child.stderr.on('data', (chunk: Buffer) => errors.push(chunk))
+    child.on('error', reject)
+    child.on('close', (code) => {
+      if (code === 0) resolve(Buffer.concat(printed).toString())
+      else reject(new Error(`${program} ended with code ${code}: ${Buffer.concat(errors).toString().slice(-2000)}`))
+    })
+    child.stdin.end(input)
+  })

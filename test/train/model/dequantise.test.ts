@@ -1,8 +1,7 @@
-import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { blockTypes } from '../../../src/train/model/dequantise.js'
-import { hubPython } from '../../peers.js'
+import { hubPython, output } from '../../peers.js'
 
 const python = hubPython(false)
 
@@ -23,8 +22,8 @@ describe('weights are, bit for bit, those of PyPI\'s gguf', () => {
     compare(vectors)
   })
 
-  test.skipIf(!python)('on two thousand random blocks of each type', () => {
+  test.skipIf(!python)('on two thousand random blocks of each type', async () => {
     const script = new URL('gguf/vectors.py', import.meta.url).pathname
-    compare(JSON.parse(execFileSync(python!, [script, '2', '2000'], { encoding: 'utf8', maxBuffer: 2 ** 30 })) as Vectors)
+    compare(JSON.parse(await output(python!, [script, '2', '2000'], '')) as Vectors)
   })
 })

@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +13,7 @@ import { openModel, weightArrays, type ModelSource } from '../../../src/train/mo
 import { writeAdapter, writeMerged } from '../../../src/train/model/writeHub.js'
 import { InputError } from '../../../src/util/errors.js'
 import { random } from '../../../src/util/random.js'
-import { hubPython } from '../../peers.js'
+import { hubPython, output } from '../../peers.js'
 import { sharedPath } from '../../shared.js'
 import { digest, fastest } from './models.js'
 
@@ -132,10 +131,8 @@ describe.skipIf(!shared)('folders written here', () => {
     if (!python) return context.skip('node scripts/peers.mjs hf sets transformers up')
     const text = 'Agent 2 says: 12345 is even.\n'
     const requests = cases.map(({ model, adapter = null, prompts }) => ({ model, adapter, ids: prompts.map(({ ids }) => ids), text }))
-    const output = execFileSync(python, [new URL('hub.py', import.meta.url).pathname], {
-      input: JSON.stringify(requests), encoding: 'utf8', maxBuffer: 2 ** 28, stdio: ['pipe', 'pipe', 'ignore'], env: { ...process.env, HF_HUB_OFFLINE: '1' },
-    })
-    const theirs = JSON.parse(output) as { logits: number[][]; dtype: string; ids: number[]; chat: string }[]
+    const printed = await output(python, [new URL('hub.py', import.meta.url).pathname], JSON.stringify(requests))
+    const theirs = JSON.parse(printed) as { logits: number[][]; dtype: string; ids: number[]; chat: string }[]
     cases.forEach(({ name, model, prompts, dtype }, i) => {
       prompts.forEach(({ logits }, p) => {
         expect(Math.max(...logits.map((x, v) => Math.abs(x - theirs[i].logits[p][v]))), name).toBeLessThan(2e-4)
