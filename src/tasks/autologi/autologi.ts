@@ -6,7 +6,6 @@ import { bySchema, loadRecords, type Loaded } from '../records.js'
 import { readArrangement } from './arrangement.js'
 import { listOf } from './python/containers.js'
 import type { Limits } from './python/meter.js'
-import { parseProgram } from './python/parse.js'
 import { interpreter, Raised, Stopped, type Interpreter } from './python/python.js'
 import { newMeter, PyFunction, PyTuple, truth, typeName, type Value } from './python/values.js'
 
@@ -28,15 +27,21 @@ const row = z.object({
   code: z.object({ Inputs_Check_code: z.string(), Constraint_List_code: z.string(), Traverse_code: z.string().nullish() }),
 })
 
+/** Runs the definitions once, so that Python which we cannot evaluate is found here and never scored as a wrong answer. */
 const parseRow = (value: unknown): AutoLogiRecord => {
   const { idx, prompt, code } = validate(row, value, 'record')
-  for (const name of ['Inputs_Check_code', 'Constraint_List_code', 'Traverse_code'] as const) {
+  const python = interpreter(DEFINE_LIMITS)
+  const define = (name: keyof typeof code, defines: string): void => {
     try {
-      parseProgram(code[name] ?? '')
+      python.run(code[name] ?? '')
+      defined(python, defines)
     } catch (error) {
       throw new InputError(`record: code.${name}: ${messageOf(error)}`)
     }
   }
+  define('Inputs_Check_code', 'inputs_check')
+  define('Constraint_List_code', 'constraint_list')
+  if (code.Traverse_code) define('Traverse_code', 'count_valid_arrangements')
   return {
     id: String(idx),
     prompt,
@@ -46,6 +51,7 @@ const parseRow = (value: unknown): AutoLogiRecord => {
   }
 }
 
+const DEFINE_LIMITS: Limits = { steps: 1_000_000, milliseconds: 5000, cells: 10_000_000 }
 /** For one response. The official scorer stops after 20 s; steps make the verdict the same on every machine. */
 const VERIFY_LIMITS: Limits = { steps: 20_000_000, milliseconds: 20_000, cells: 50_000_000 }
 /** For a traversal of all arrangements. */
@@ -90,7 +96,7 @@ export const verify = (record: AutoLogiRecord, arrangement: Value, limits = VERI
 
 const defined = (python: Interpreter, name: string): Value => {
   const value = python.get(name)
-  if (value === undefined) throw new Stopped(`the verifier defines no ${name}`)
+  if (value === undefined) throw new Stopped(`${name} is not defined`)
   return value
 }
 

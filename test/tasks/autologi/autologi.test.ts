@@ -137,7 +137,7 @@ describe('score', () => {
     expect(reason('constraint_list = [lambda i: i["x"]]')).toContain('raised TypeError')
     expect(reason('def c(i): raise ValueError("no")\nconstraint_list = [c]')).toBe('c raised ValueError: no')
     expect(reason('import os\nconstraint_list = []')).toBe('the verifier was stopped: the module "os" is not supported')
-    expect(reason('x = 1')).toContain('defines no constraint_list')
+    expect(reason('x = 1')).toContain('constraint_list is not defined')
     expect(reason('constraint_list = [5]')).toContain('raised TypeError')
     expect(
       verify({ ...record, constraints: 'def c(i):\n  while True: pass\nconstraint_list = [c]' }, ['Ann', 'Ben', 'Cleo', 'Dan'] as never, {
@@ -198,22 +198,22 @@ test('a bad record is an error of its line', async () => {
   const file = join(folder, 'rows.jsonl')
   const code = { Inputs_Check_code: record.inputsCheck, Constraint_List_code: record.constraints, Traverse_code: record.traverse }
   const good = { idx: 1, prompt: 'P', code, lang: 'en', group_id: 3 }
-  writeFileSync(
-    file,
-    [
-      good,
-      { ...good, code: { ...code, Inputs_Check_code: 'class A: pass' } },
-      { idx: 2, prompt: 'P' },
-      { ...good, idx: 'two', code: { ...code, Traverse_code: undefined } },
-      { ...good, code: { ...code, Traverse_code: 'def f(:' } },
-    ]
-      .map((row) => JSON.stringify(row))
-      .join('\n'),
-  )
+  const rows = [
+    good,
+    { ...good, code: { ...code, Inputs_Check_code: 'class A: pass' } },
+    { idx: 2, prompt: 'P' },
+    { ...good, idx: 'two', code: { ...code, Traverse_code: undefined } },
+    { ...good, code: { ...code, Traverse_code: 'def f(:' } },
+    { ...good, code: { ...code, Constraint_List_code: 'import re\nconstraint_list = []' } },
+    { ...good, code: { ...code, Constraint_List_code: '' } },
+    { ...good, code: { ...code, Inputs_Check_code: 'while True: pass' } },
+  ]
+  writeFileSync(file, rows.map((row) => JSON.stringify(row)).join('\n'))
   const { records, errors } = await autologi.load(file)
   rmSync(folder, { recursive: true })
   expect(records.map(({ id }) => id)).toEqual(['1', 'two'])
-  expect(errors.map(({ line }) => line)).toEqual([2, 3, 5])
+  expect(errors.map(({ line }) => line)).toEqual([2, 3, 5, 6, 7, 8])
+  expect(errors[3].error).toBe('record: code.Constraint_List_code: the module "re" is not supported')
   expect(errors[0].error).toBe('record: code.Inputs_Check_code: line 1: "class" is not in the subset of Python that is evaluated')
 })
 
