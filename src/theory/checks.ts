@@ -29,7 +29,7 @@ import { expectedUnder, measureStage, type Stage, type StageMeasure } from './st
 export type Mutation = 'halfConstant' | 'horizonDropped' | 'klSwapped'
 
 /** Takes down that left ≥ right has to hold up to `tolerance`; `ratio` = loss/penalty where it means something. */
-export type Record = (statement: string, left: number, right: number, tolerance: number, ratio?: number) => void
+export type Recorder = (statement: string, left: number, right: number, tolerance: number, ratio?: number) => void
 
 /** What rounding may do on this stage (see the head of this file). */
 interface Rounding {
@@ -64,7 +64,7 @@ const roundingOf = ({ mdp: { gamma, states }, order, teams }: Stage, { aMax, aHa
 }
 
 /** Check one case; `record` is called once or more for every statement that applies to it. */
-export const checkCase = (one: RandomCase, record: Record, mutation?: Mutation): void => {
+export const checkCase = (one: RandomCase, record: Recorder, mutation?: Mutation): void => {
   const { stage, estimates, slackOfRadius } = one
   const { gamma } = stage.mdp
   const exact = measureStage(stage, estimates)
@@ -106,7 +106,7 @@ const mutated = (measure: StageMeasure, gamma: number, mutation?: Mutation): Sta
 }
 
 /** Lemma 3.1 in a state of one step on the joint action space, and Lemma 3.2 on a token tree. */
-const checkLemmas = ({ stage: { mdp, policies }, random }: RandomCase, record: Record, mutation?: Mutation): void => {
+const checkLemmas = ({ stage: { mdp, policies }, random }: RandomCase, record: Recorder, mutation?: Mutation): void => {
   const swapped = mutation === 'klSwapped'
   const i = random.int(policies.length - 1)
   const s = random.int(mdp.states)
@@ -124,11 +124,11 @@ const checkLemmas = ({ stage: { mdp, policies }, random }: RandomCase, record: R
 }
 
 /** Both sides infinite are equal. */
-const equality = (statement: string, left: number, right: number, tolerance: number, record: Record): void =>
+const equality = (statement: string, left: number, right: number, tolerance: number, record: Recorder): void =>
   record(statement, left === right ? 0 : -Math.abs(left - right), 0, tolerance)
 
 /** Performance difference, A_max ≤ 2R_max/(1−γ), and |Σρ_i − 1| ≤ ½Σ‖d^{i−1} − d⁰‖₁. */
-const checkIdentities = ({ mdp, policies, teams }: Stage, { steps }: StageMeasure, rounding: Rounding, record: Record): void => {
+const checkIdentities = ({ mdp, policies, teams }: Stage, { steps }: StageMeasure, rounding: Rounding, record: Recorder): void => {
   const horizon = 1 - mdp.gamma
   let masses = 0
   let drift = 0
@@ -144,7 +144,7 @@ const checkIdentities = ({ mdp, policies, teams }: Stage, { steps }: StageMeasur
 }
 
 /** ‖d' − d‖₁ against its three bounds, and ‖d^{i} − d⁰‖₁ against their sums. */
-const checkShifts = ({ mdp: { gamma } }: Stage, { steps }: StageMeasure, { eta }: Rounding, shrink: number, record: Record): void => {
+const checkShifts = ({ mdp: { gamma } }: Stage, { steps }: StageMeasure, { eta }: Rounding, shrink: number, record: Recorder): void => {
   const against = (statement: string, shift: number, bound: number): void => {
     const tolerance = 2 * eta * (2 + (bound < Infinity ? bound : 0))
     record(statement, bound, shift, tolerance, bound < Infinity && bound > 1e6 * tolerance ? shift / bound : undefined)
@@ -168,7 +168,7 @@ const checkSteps = (
   radii: readonly number[],
   kind: AdvantageKind,
   rounding: Rounding,
-  record: Record,
+  record: Recorder,
 ): void => {
   stepBounds(measure, { gamma, radii, kind }).forEach(({ thm34, thm34Step, prop33 }, i) => {
     const { improvement } = measure.steps[i]
@@ -180,20 +180,20 @@ const checkSteps = (
 }
 
 /** Every bound on the improvement of the stage. */
-const checkStage = (measure: StageMeasure, bounds: StageBounds, kind: AdvantageKind, rounding: Rounding, record: Record): void => {
+const checkStage = (measure: StageMeasure, bounds: StageBounds, kind: AdvantageKind, rounding: Rounding, record: Recorder): void => {
   for (const [name, bound] of Object.entries(bounds) as [string, Bound][]) {
     recordBound(named(name, kind), bound, measure.improvement, kind, rounding, record)
   }
 }
 
 /** Theorem 3.6 with the sums that a rollout gives: over the moving agent's own states, in L and in ζ alike. */
-const checkOwnSums = (measure: StageMeasure, gamma: number, radii: readonly number[], rounding: Rounding, record: Record): void => {
+const checkOwnSums = (measure: StageMeasure, gamma: number, radii: readonly number[], rounding: Rounding, record: Recorder): void => {
   const steps = measure.estimates.map(({ lSeqOwn, zetaOwn }, i) => ({ surrogate: lSeqOwn, radius: radii[i], zeta: zetaOwn }))
   recordBound('thm36Own', stageImprovementBound({ gamma, aMax: measure.aMax, steps }), measure.improvement, 'estimated', rounding, record)
 }
 
 /** The stale bounds that pay each shift once (stale-own-states.ts): with the true advantage, and with own-state sums of an estimate. */
-const checkStaleOwnStates = (measure: StageMeasure, gamma: number, radii: readonly number[], rounding: Rounding, record: Record): void => {
+const checkStaleOwnStates = (measure: StageMeasure, gamma: number, radii: readonly number[], rounding: Rounding, record: Recorder): void => {
   const aBar = Math.max(measure.aMax, measure.aHatMax)
   const shift = (i: number): number => pinskerShift({ gamma, radius: radii[i] })
   const pinsker = measure.steps.map(({ lStale }, i) => ({ surrogate: lStale, shift: shift(i), low: -measure.aMax, high: measure.aMax }))
@@ -227,7 +227,7 @@ const checkStaleOwnStates = (measure: StageMeasure, gamma: number, radii: readon
 }
 
 /** The active-mass certificate read with message radii: c Σ ρ_i√δ_i. */
-const checkMessageRadius = (measure: StageMeasure, gamma: number, rounding: Rounding, record: Record): void => {
+const checkMessageRadius = (measure: StageMeasure, gamma: number, rounding: Rounding, record: Recorder): void => {
   const steps = measure.steps.map(({ lSeq, rho, dTokMessage }) => ({ surrogate: lSeq, rho, radius: dTokMessage }))
   recordBound(
     'activeMassMessage',
@@ -240,7 +240,7 @@ const checkMessageRadius = (measure: StageMeasure, gamma: number, rounding: Roun
 }
 
 /** With exact quantities the order of the certificates is fixed (theory.md, section 3, item 5). */
-const checkOrder = (measure: StageMeasure, bounds: StageBounds, rounding: Rounding, record: Record): void => {
+const checkOrder = (measure: StageMeasure, bounds: StageBounds, rounding: Rounding, record: Recorder): void => {
   const smallKl = measure.steps.every(({ klMax }) => klMax < 0.5)
   for (const [larger, smaller] of smallKl ? [...ORDER, ['maxKl', 'tv'] as const] : ORDER) {
     const [left, right] = [bounds[larger]!, bounds[smaller]!]
@@ -274,7 +274,7 @@ const checkReplacement = (
   measure: StageMeasure,
   radii: readonly number[],
   rounding: Rounding,
-  record: Record,
+  record: Recorder,
 ): void => {
   const { gamma } = stage.mdp
   const { aMax } = measure
@@ -302,7 +302,7 @@ const named = (name: string, kind: AdvantageKind): string => (kind === 'exact' ?
 const toleranceOf = ({ penalty, terms }: Bound, kind: AdvantageKind, { eta, value, surrogate, magnitude }: Rounding): number =>
   2 * value + terms.length * surrogate[kind] + (penalty < Infinity ? 2 * eta * penalty : 0) + magnitude
 
-const recordBound = (statement: string, bound: Bound, left: number, kind: AdvantageKind, rounding: Rounding, record: Record): void => {
+const recordBound = (statement: string, bound: Bound, left: number, kind: AdvantageKind, rounding: Rounding, record: Recorder): void => {
   const tolerance = toleranceOf(bound, kind, rounding)
   const { penalty } = bound
   const ratio = penalty < Infinity && penalty > 1e6 * tolerance ? (bound.bound + penalty - left) / penalty : undefined

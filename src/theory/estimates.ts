@@ -51,8 +51,11 @@ export const estimate = (
   }
 }
 
-/** One sample a rollout: f at the last pair of a geometric one, (1−γ) Σ_{t<T} γ^t f of one of T steps. */
-const integrandSamples = (mdp: TeamMdp, rollouts: Rollouts, f: Float64Array): Float64Array => {
+/**
+ * One sample a rollout: f at the last pair of a geometric one, (1−γ) Σ_{t<T} γ^t f of one of T steps. What `estimate` averages; with
+ * `bootstrapInterval` they give an interval where no range is known.
+ */
+export const integrandSamples = (mdp: TeamMdp, rollouts: Rollouts, f: Float64Array): Float64Array => {
   const { start, pair, horizon } = rollouts
   return Float64Array.from({ length: start.length - 1 }, (_, m) => {
     if (horizon === 'geometric') return f[lastPair(rollouts, m)]

@@ -122,7 +122,30 @@ const list: Formula[] = [
     relation: `${improvement} >= ${sumStale} - c_bar * Sum(k, 1, n, (n - k + 1) * sqrt(rho[k] * delta[k])) - ${sumError}`,
     where: [cBar],
   },
+  {
+    id: 'activeMassChanged',
+    statement: 'Active-mass certificate, changed rows',
+    relation: `${improvement} >= ${sumSeq} - c * Sum(i, 1, n, sqrt(rho_changed[i] * delta[i])) - ${sumError}`,
+    where: [c],
+  },
+  {
+    id: 'staleOwnStates',
+    statement: 'Stale bound over own states',
+    relation: `${improvement} >= ${sumStale} - c_bar * (Sum(i, 1, n, sqrt(delta[i])) + Sum(k, 1, n - 1, sqrt(delta[k]))) - ${sumError}`,
+    where: [cBar],
+  },
+  {
+    id: 'staleGap',
+    statement: 'Stale gap over own states',
+    relation: 'Sum(i, 1, n, abs(L_seq[i] - L_stale[i])) <= c * Sum(k, 1, n - 1, sqrt(delta[k]))',
+    where: [c],
+  },
   { id: 'tv', statement: 'Total-variation certificate', relation: seqMinus('2 * gamma * A_max', 'TV[i]') },
+  {
+    id: 'tvCapped',
+    statement: 'Total-variation certificate, shifts at most 2',
+    relation: `${improvement} >= ${sumSeq} - A_max / (1 - gamma) * Sum(i, 1, n, min(2, 2 * gamma / (1 - gamma) * TV[i])) - ${sumError}`,
+  },
   {
     id: 'tvStale',
     statement: 'Total-variation certificate, stale',
@@ -202,6 +225,7 @@ const parts = (): FactoryFunctionMap => {
     ...math.sqrtDependencies,
     ...math.logDependencies,
     ...math.absDependencies,
+    ...math.minDependencies,
     ...math.unaryMinusDependencies,
     ...math.largerEqDependencies,
     ...math.smallerEqDependencies,
@@ -269,7 +293,7 @@ const value = (node: MathNode, scope: Scope, formula: Formula): unknown => {
 
 /** The first symbol of `node` that has no value and is no function, index or assigned name. */
 const missing = (node: MathNode, scope: Scope): string | undefined => {
-  const bound = new Set<string>(['Sum', 'Prod', 'relent', 'sqrt', 'abs', 'log'])
+  const bound = new Set<string>(['Sum', 'Prod', 'relent', 'sqrt', 'abs', 'min', 'log'])
   node.traverse((part) => {
     const { type, fn, args, name, object } = part as unknown as Parts
     if (type === 'FunctionNode' && isSeries(fn)) bound.add(String(args[0]))
@@ -319,6 +343,7 @@ const symbols: Readonly<Record<string, (i: string) => string>> = {
   zeta: (i) => `\\zeta_{${i || 'i'}}`,
   zeta_0: (i) => `\\zeta_{${i}}^{0}`,
   rho: (i) => `\\rho_{${i || 'i'}}`,
+  rho_changed: (i) => `\\rho_{${i}}^{\\Delta}`,
   D: () => 'D_{\\mathrm{tok}}^{\\hat\\pi^{i-1}}',
   TV: (i) => (i === 's' ? '\\mathrm{TV}(s)' : `\\mathbb{E}_{d^{\\hat\\pi^{${i}-1}}}\\mathrm{TV}_{${i}}`),
   KL: (i) => `\\mathrm{KL}_{${i}}`,
@@ -376,6 +401,7 @@ const functionTex = (name: string, args: MathNode[]): string => {
   }
   if (name === 'sqrt') return `\\sqrt{${bare(first)}}`
   if (name === 'abs') return `\\left|${tex(first)}\\right|`
+  if (name === 'min') return `\\min\\left(${args.map(tex).join(', ')}\\right)`
   if (name === 'relent') return `${tex(first)}\\log\\frac{${tex(first)}}{${tex(second)}}`
   throw new InputError(`formula: no TeX for the function ${name}`)
 }

@@ -1,3 +1,4 @@
+import { InputError } from '../util/errors.js'
 import type { Random } from '../util/random.js'
 import { ratios } from './estimates.js'
 import { quantileSorted } from './intervals.js'
@@ -32,10 +33,14 @@ export const logImportanceWeights = (mdp: TeamMdp, rollouts: Rollouts, base: Tea
   })
 }
 
-/** Effective sample size and tail of importance weights given by their logarithms (any common factor cancels). */
+/**
+ * Effective sample size and tail of importance weights given by their logarithms (any common factor cancels).
+ * @throws InputError when no weight is above 0
+ */
 export const summariseWeights = (logWeights: ArrayLike<number>): WeightSummary => {
   const logs = Float64Array.from(logWeights)
   const top = logs.reduce((a, b) => Math.max(a, b), -Infinity)
+  if (!(top > -Infinity)) throw new InputError(`weights: hold ${logs.length} of 0; at least one above 0`)
   const sorted = logs.map((l) => Math.exp(l - top)).sort()
   const sum = sorted.reduce((a, w) => a + w, 0)
   const squares = sorted.reduce((a, w) => a + w * w, 0)

@@ -3,7 +3,7 @@
  * cores: case k
  * depends on the seed and on k alone, and tallies merge in any order to the same result.
  */
-import { checkCase, type Mutation, type Record } from './checks.js'
+import { checkCase, type Mutation, type Recorder } from './checks.js'
 import { randomCase, type CaseKind } from './random-cases.js'
 
 /** What became of one statement. */
@@ -102,7 +102,7 @@ const keepRatio = (tally: StatementTally, ratio: number, index: number): void =>
   }
 }
 
-const tallyInto = (result: VerifyResult, index: number, kind: CaseKind): Record => {
+const tallyInto = (result: VerifyResult, index: number, kind: CaseKind): Recorder => {
   const seen = new Set<string>()
   return (statement, left, right, tolerance, ratio) => {
     const tally = (result.statements[statement] ??= emptyTally())

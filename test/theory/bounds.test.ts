@@ -113,6 +113,7 @@ test('lost support: an infinite penalty, a bound of −∞, and 0·∞ = 0', () 
   expect(stageImprovementBound({ gamma, aMax: 0, steps: [{ surrogate: 1, radius: Infinity }] }).bound).toBe(1)
   expect(activeMassBound({ gamma, aMax: 1, steps: [{ surrogate: 1, radius: Infinity, rho: 0 }] }).bound).toBe(1)
   expect(maxKlBound({ gamma, aMax: 1, steps: [{ surrogate: 1, tvMean: 0, klMax: Infinity }] }).bound).toBe(1)
+  expect(maxKlBound({ gamma, aMax: 0, steps: [{ surrogate: 1, tvMean: 0.1, klMax: Infinity }] }).bound).toBe(1)
   expect(maxKlBound({ gamma, aMax: 1, steps: [{ surrogate: 1, tvMean: 0.1, klMax: Infinity }] }).bound).toBe(-Infinity)
 })
 

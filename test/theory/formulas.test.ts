@@ -8,6 +8,7 @@ import { replacementBound, type Bound } from '../../src/theory/bounds.js'
 import { tvByState } from '../../src/theory/divergence.js'
 import type { TeamMdp, TeamPolicy } from '../../src/theory/mdp.js'
 import { stageBounds, stepBounds } from '../../src/theory/stage-bounds.js'
+import { staleGapBound, staleOwnStatesBound } from '../../src/theory/stale-own-states.js'
 import { expectedUnder, measureStage, stageOfPolicies } from '../../src/theory/stage.js'
 import { activeFactorReduction, randomMessageLaw, tokenChainRule } from '../../src/theory/lemmas.js'
 import { random } from '../../src/util/random.js'
@@ -115,6 +116,7 @@ describe.skipIf(!folder)('formula objects on the reference cases', () => {
       A_max: measure.aMax,
       delta: radii,
       rho: steps.map(({ rho }) => rho),
+      rho_changed: steps.map(({ rhoChanged }) => rhoChanged),
       delta_msg: steps.map(({ dTokMessage }) => dTokMessage ?? 0),
       TV: steps.map(({ tvMean }) => tvMean),
       KL_max: steps.map(({ klMax }) => klMax),
@@ -137,9 +139,19 @@ describe.skipIf(!folder)('formula objects on the reference cases', () => {
       }
       const bounds = stageBounds(measure, { gamma, radii, kind })
       for (const [id, bound] of Object.entries(bounds)) {
-        if (id in formulas) agree(id, values, bound!)
-        else expect(['tvCapped', 'activeMassChanged']).toContain(id)
+        agree(id, values, bound!)
       }
+      const magnitude = Math.max(measure.aMax, aHatMax)
+      const own = source.map((one, i) => ({
+        surrogate: 'lStaleOwn' in one ? one.lStaleOwn : one.lStale,
+        zeta: 'zetaOwn' in one ? one.zetaOwn : one.zeta,
+        shift: pinskerShift({ gamma, radius: radii[i] }),
+        low: -magnitude,
+        high: magnitude,
+      }))
+      const ownValues = { ...values, L_stale: own.map(({ surrogate }) => surrogate), zeta: own.map(({ zeta }) => zeta) }
+      agree('staleOwnStates', ownValues, staleOwnStatesBound({ gamma, steps: own }))
+      if (kind === 'exact') agree('staleGap', values, staleGapBound({ gamma, steps: own }))
       agree(
         'prop38',
         { ...values, J_aligned: common.J_0 },

@@ -29,6 +29,12 @@ describe('importance weights', () => {
     expect(summariseWeights([900, 900, 900, 900 + Math.log(5)]).essPerRollout).toBeCloseTo(64 / 28 / 4, 12)
   })
 
+  it('no weight above 0 is refused', () => {
+    expect(() => summariseWeights([-Infinity, -Infinity])).toThrow('weights: hold 2 of 0')
+    expect(() => summariseWeights([])).toThrow('weights: hold 0')
+    expect(summariseWeights([-Infinity, 0]).essPerRollout).toBe(0.5)
+  })
+
   it('E w = 1, and the limit of ESS/B is 1/E w², by enumerating every rollout', () => {
     const mdp = team(2)
     const policies = stagePolicies(mdp, 0.05)
