@@ -88,6 +88,7 @@ const STAGE_BOUNDS = [
   'thm37Paper',
   'thm37Split',
   'thm37ZetaStale',
+  'staleOwnStates',
   'activeMass',
   'activeMassChanged',
   'activeMassStale',

@@ -1,6 +1,6 @@
 /**
  * All quantities of one stage as plain data: the `expected` object of ../shared/theory-cases, same names, same nesting, and a few more: the
- * proven errors of every team's d and V, and bounds (half-span, capped total variation, active mass of the changed rows).
+ * proven errors of every team's d and V, and bounds (half-span, capped total variation, active mass of the changed rows, stale own states).
  */
 import { penaltyConstant, type Bound } from './bounds.js'
 import { activeMassShift, pinskerShift, tvShift } from './certificates.js'

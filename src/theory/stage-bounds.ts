@@ -21,6 +21,7 @@ import {
   tvShift,
   tvStaleBound,
 } from './certificates.js'
+import { staleOwnStatesBound } from './stale-own-states.js'
 import type { StageMeasure } from './stage.js'
 
 /** With the true advantage (ζ = 0), or through the estimates and their errors. */
@@ -54,6 +55,8 @@ export interface StageBounds {
   tvCapped: Bound
   /** active mass with ρ^Δ, the mass of the states whose row changes, in place of ρ */
   activeMassChanged: Bound
+  /** {@link staleOwnStatesBound} with Pinsker shifts and A_max; estimated: of the sums over own states */
+  staleOwnStates: Bound
   /** estimated only: Theorem 3.7 with ĉ and c each in its place; with ζ⁰ and c alone */
   thm37Split?: Bound
   thm37ZetaStale?: Bound
@@ -87,6 +90,7 @@ export const BEST_OF = [
 export const stageBounds = (measure: StageMeasure, { gamma, radii, kind }: StageBoundsInput): StageBounds => {
   const { aMax } = measure
   const aHatMax = kind === 'exact' ? aMax : measure.aHatMax
+  const aBar = Math.max(aMax, aHatMax)
   const steps = stepInputs(measure, radii, kind)
   const stale = steps.map((step) => ({ ...step, surrogate: step.stale }))
   const f = (shift: (step: StepInput) => number, magnitude: (step: StepInput) => number): Bound =>
@@ -116,6 +120,10 @@ export const stageBounds = (measure: StageMeasure, { gamma, radii, kind }: Stage
     halfSpanTv: f(variation, halfSpan),
     tvCapped: tvBound({ gamma, aMax, steps, cap: true }),
     activeMassChanged: activeMassBound({ gamma, aMax, steps: steps.map((step) => ({ ...step, rho: step.rhoChanged })) }),
+    staleOwnStates: staleOwnStatesBound({
+      gamma,
+      steps: steps.map((step) => ({ surrogate: step.staleOwn, zeta: step.zetaOwn, shift: pinsker(step), low: -aBar, high: aBar })),
+    }),
   }
   if (kind === 'estimated') {
     bounds.thm37Split = staleStageBoundSplit({ gamma, aMax, aHatMax, steps: stale })
@@ -141,9 +149,11 @@ export const bestBound = (bounds: StageBounds): number => Math.max(...BEST_OF.ma
 interface StepInput {
   surrogate: number
   stale: number
+  staleOwn: number
   radius: number
   zeta: number
   zetaStale: number
+  zetaOwn: number
   rho: number
   rhoChanged: number
   tvMean: number
@@ -154,13 +164,17 @@ interface StepInput {
 
 const stepInputs = ({ steps, estimates }: StageMeasure, radii: readonly number[], kind: AdvantageKind): StepInput[] =>
   steps.map((step, i) => {
-    const source = kind === 'exact' ? { lSeq: step.lSeq, lStale: step.lStale, zeta: 0, zetaStale: 0 } : estimates[i]
+    // the true advantage is centred: its sums over all states and over own ones agree
+    const exact = { lSeq: step.lSeq, lStale: step.lStale, lStaleOwn: step.lStale, zeta: 0, zetaStale: 0, zetaOwn: 0 }
+    const source = kind === 'exact' ? exact : estimates[i]
     return {
       surrogate: source.lSeq,
       stale: source.lStale,
+      staleOwn: source.lStaleOwn,
       radius: radii[i],
       zeta: source.zeta,
       zetaStale: source.zetaStale,
+      zetaOwn: source.zetaOwn,
       rho: step.rho,
       rhoChanged: step.rhoChanged,
       tvMean: step.tvMean,
