@@ -11,7 +11,8 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { initEngine, tf } from '../../dist/train/backend.js'
-import { adamStart, adamStep } from '../../dist/train/model/adam.js'
+import { compiledByShape } from '../../dist/train/graph.js'
+import { adamRates, adamStart, adamStep } from '../../dist/train/model/adam.js'
 import { tokenBatch } from '../../dist/train/model/batch.js'
 import { decoderSchema } from '../../dist/train/model/config.js'
 import { decoderPolicy } from '../../dist/train/model/decoderPolicy.js'
@@ -39,21 +40,32 @@ const sequence = (length) => Array.from({ length }, () => source.int(config.voca
 
 let theta = initialTheta(policy, source)
 let state = adamStart(layoutSize(policy.layout))
-const batch = tokenBatch(Array.from({ length: shape.batch }, () => ({ ids: sequence(shape.length), marked: [[1, shape.length]] })))
-const trainStep = async () => {
-  const { next, loss } = tf.tidy(() => {
-    const { value, grad } = tf.valueAndGrad((t) => tf.neg(tf.mean(policy.logProbs(t, batch))))(theta)
-    return { next: adamStep(theta, grad, state, { learningRate: 1e-3 }), loss: value }
-  })
-  tf.dispose([theta, state])
-  ;({ theta, state } = next)
-  await loss.data()
-  loss.dispose()
+const { ids, places, picks } = tokenBatch(Array.from({ length: shape.batch }, () => ({ ids: sequence(shape.length), marked: [[1, shape.length]] })))
+/** Forward, backward and Adam, as a function of tensors: as it is, or compiled to a graph. */
+const step = ([theta, first, second, rate, floor, ids, places, picks]) => {
+  const { value, grad } = tf.valueAndGrad((t) => tf.neg(tf.mean(policy.logProbs(t, { ids, places, picks }))))(theta)
+  const next = adamStep(theta, grad, { steps: 0, first, second }, { learningRate: 1 }, { rate, floor })
+  return [next.theta, next.state.first, next.state.second, value]
+}
+const train = (run) => async (steps) => {
+  for (let s = 0; s < steps; s++) {
+    const before = { theta, state }
+    const loss = tf.tidy(() => {
+      const { rate, floor } = adamRates(state.steps + 1, { learningRate: 1e-3 })
+      const [next, first, second, loss] = run([theta, state.first, state.second, tf.scalar(rate), tf.scalar(floor), ids, places, picks])
+      theta = tf.keep(next)
+      state = { steps: state.steps + 1, first: tf.keep(first), second: tf.keep(second) }
+      return loss
+    })
+    tf.dispose(before)
+    await loss.data()
+    loss.dispose()
+  }
 }
 const ours = {
-  train: async (steps) => {
-    for (let s = 0; s < steps; s++) await trainStep()
-  },
+  train: train(step),
+  // Compiled when the same shapes have come ten times.
+  trainGraph: train(compiledByShape(step)),
   generate: async (rows, prompt, tokens) => {
     const prompts = Array.from({ length: rows }, () => sequence(prompt))
     await policy.sample(theta, prompts, { maxTokens: tokens, temperature: 1, endToken: -1, random: source })
@@ -90,11 +102,13 @@ const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.le
 
 const peer = await startPeer()
 const { rows, prompt, tokens } = generation
-const jobs = { train: [2], generate: [rows, prompt, tokens] }
+const jobs = { train: [2], trainGraph: [2], generate: [rows, prompt, tokens] }
 const result = { engine: engine.name, threads: Number(options.threads), torch: peer && JSON.parse(await peer.ask('info')).torch }
 for (const [job, sizes] of Object.entries(jobs)) {
-  const request = [job, ...sizes].join(' ')
+  const training = job !== 'generate'
+  const request = [training ? 'train' : job, ...sizes].join(' ')
   const times = { ours: [], torch: [] }
+  if (job === 'trainGraph') await ours.trainGraph(10)
   for (let round = -1; round < Number(options.rounds); round++) {
     const own = await seconds(() => ours[job](...sizes))
     const its = peer && JSON.parse(await peer.ask(request))
@@ -105,11 +119,11 @@ for (const [job, sizes] of Object.entries(jobs)) {
   }
   const per = (key, who, pick) => {
     const t = pick(times[who].map((time) => time[key]))
-    return job === 'train' ? (t / sizes[0]) * 1000 : (rows * tokens) / t
+    return training ? (t / sizes[0]) * 1000 : (rows * tokens) / t
   }
   const ratio = (key) => median(times.ours.map((time, i) => time[key] / times.torch[i][key]))
   result[job] = {
-    unit: job === 'train' ? 'ms per step' : 'tokens per second',
+    unit: training ? 'ms per step' : 'tokens per second',
     clock: { ours: per('clock', 'ours', median), torch: peer && per('clock', 'torch', median) },
     best: { ours: per('clock', 'ours', (t) => Math.min(...t)), torch: peer && per('clock', 'torch', (t) => Math.min(...t)) },
     // Our time over PyTorch's, round by round: above 1, ours is slower.

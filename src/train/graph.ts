@@ -8,6 +8,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { InputError, messageOf } from '../util/errors.js'
 import { tf } from './backend.js'
 
 /** A compiled function. Takes as many tensors as its example had, of the same ranks and types; gives tensors that the caller disposes. */
@@ -44,11 +45,13 @@ export const compiles = (): boolean => tf.getBackend() === 'tensorflow' && !(tf.
  * become constants; those from outside that it uses (a frozen base) are inputs too, and must live as long as the graph. The leading dimension of
  * every reshape is left free, and nothing else is: so inputs may differ from the example in the leading dimension, and in others only where the
  * function mentions no size that depends on them.
+ *
+ * @throws InputError when the folder for temporary files cannot be written
  */
 export const compileGraph = (f: TensorFunction, example: tf.Tensor[]): Graph => {
   const native = tf.backend() as unknown as Native
   const { nodes, outputs, captured } = record(native, f, example)
-  const folder = mkdtempSync(join(tmpdir(), 'teamtr-graph-'))
+  const folder = temporaryFolder()
   try {
     writeFileSync(join(folder, 'saved_model.pb'), savedModel(nodes))
     const id = native.binding.loadSavedModel(folder, TAG)
@@ -57,6 +60,14 @@ export const compileGraph = (f: TensorFunction, example: tf.Tensor[]): Graph => 
     return Object.assign(run, { dispose: () => native.binding.deleteSavedModel(id) })
   } finally {
     rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+const temporaryFolder = (): string => {
+  try {
+    return mkdtempSync(join(tmpdir(), 'teamtr-graph-'))
+  } catch (error) {
+    throw new InputError(`${tmpdir()}: cannot be written: ${messageOf(error)}; TMPDIR names a folder for temporary files`)
   }
 }
 
