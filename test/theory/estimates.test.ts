@@ -8,11 +8,13 @@ import {
   estimateOccupancy,
   estimateSurrogate,
   estimateTokenKl,
+  integrandSamples,
+  sampledAdvantage,
 } from '../../src/theory/estimates.js'
 import { evaluate, type Evaluation } from '../../src/theory/evaluate.js'
 import { randomPolicy, ring, routed } from '../../src/theory/families.js'
-import { proportionInterval } from '../../src/theory/intervals.js'
-import { pairs, replaceAgent, teamMdp, teamPolicy, type TeamMdp, type TeamPolicy } from '../../src/theory/mdp.js'
+import { bootstrapInterval, proportionInterval } from '../../src/theory/intervals.js'
+import { pairs, replaceAgent, stateOf, teamMdp, teamPolicy, type TeamMdp, type TeamPolicy } from '../../src/theory/mdp.js'
 import { simulate } from '../../src/theory/simulate.js'
 import { random } from '../../src/util/random.js'
 
@@ -106,6 +108,35 @@ describe('estimates', () => {
     holds(error, truth)
     expect(error.high - error.low).toBeLessThan(0.3)
     expect(error.low).toBeGreaterThan(0.2)
+  })
+
+  it('samples of (w − 1)Q reach the ends of their range, but for the truncated rest, which is the bias', () => {
+    // every reward that is met is the largest; a state that nothing leads to has the smallest
+    const constant = teamMdp({
+      n: 1, gamma: 0.5, states: 2, mu: Float64Array.of(1, 0), activeAgent: Int32Array.of(0, 0), actionStart: Int32Array.of(0, 2, 3),
+      rowStart: Int32Array.of(0, 1, 2, 3), next: Int32Array.of(0, 0, 1), prob: Float64Array.of(1, 1, 1), reward: Float64Array.of(3, 3, -1),
+    })
+    const policy = teamPolicy(constant, [[0.5, 0.5], [1]])
+    for (const [ratio, largest] of [[[0.2, 1.8, 1], 0.8], [[0, 2, 1], 1], [[0.9, 1.1, 1], 0.1]] as const) {
+      const rollouts = simulate(constant, policy, { rollouts: 50, horizon: 'geometric', random: random(14) })
+      const draws = sampledAdvantage({ mdp: constant, rollouts, policy, ratio: Float64Array.from(ratio), steps: 3, random: random(15) })
+      // half the range of the rewards, 2, over 1 − γ
+      const end = largest * 4
+      expect(draws.range[1]).toBeCloseTo(end, 10)
+      expect(draws.range[0]).toBeCloseTo(-end, 10)
+      expect(draws.bias).toBeCloseTo(end / 8, 12)
+      expect(Math.max(...draws.samples)).toBeCloseTo(end - draws.bias, 12)
+      expect(Math.min(...draws.samples)).toBeCloseTo(draws.bias - end, 12)
+    }
+  })
+
+  it('bootstrap of the samples behind an estimate', () => {
+    const rollouts = simulate(mdp, before, { rollouts: 4000, horizon: 'geometric', random: random(16) })
+    const active = Float64Array.from({ length: pairs(mdp) }, (_, k) => (mdp.activeAgent[stateOf(mdp.actionStart, k)] === 0 ? 1 : 0))
+    const samples = integrandSamples(mdp, rollouts, active)
+    const interval = bootstrapInterval(samples, { ...sure, random: random(17), replicates: 3000 })
+    expect(interval.estimate).toBe(estimate(mdp, rollouts, active, [0, 1]).estimate)
+    holds(interval, exact.rho[0])
   })
 
   it('intervals miss no more often than they say', () => {
