@@ -68,7 +68,7 @@ describe.skipIf(!model)('from a hub', () => {
   })
 
   test.each<[string, (path: string, content: Buffer) => Buffer, RegExp]>([
-    ['a file with other bytes', (path, content) => (path.endsWith('00002.safetensors') ? Buffer.from(content).fill(1, 180_000) : content), /model-00002-of-00002\.safetensors: its hash is not the one/],
+    ['a file with other bytes', (path, content) => (path.endsWith('00002-of-00002.safetensors') ? Buffer.from(content).fill(1, 180_000) : content), /model-00002-of-00002\.safetensors: its hash is not the one/],
     ['a configuration with other bytes', (path, content) => (path === 'config.json' ? Buffer.from(content).fill(32, 0, 1) : content), /config\.json: its hash/],
     ['a cut file', (path, content) => (path === 'tokenizer.json' ? content.subarray(0, 100) : content), /tokenizer\.json: 100 of \d+ bytes arrived/],
     ['a file that goes on', (path, content) => (path === 'tokenizer.json' ? Buffer.concat([content, content]) : content), /tokenizer\.json: more than the announced/],
