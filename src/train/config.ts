@@ -55,10 +55,10 @@ export const configSchema = z.strictObject({
   }),
   /** Imitation of the task's weak player, before any reinforcement. */
   warmup: section({
-    steps: z.int().min(0).default(500),
+    steps: z.int().min(0).default(400),
     /** Episodes a step. */
     episodes: count.default(512),
-    learningRate: z.number().positive().default(3e-3),
+    learningRate: z.number().positive().default(2e-3),
   }),
   method: methodSchema.prefault('teamtr'),
   /**
