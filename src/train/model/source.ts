@@ -75,7 +75,11 @@ export const weightArrays = ({ config, tensors }: ModelSource): Generator<NamedA
 export const loadWeights = (source: ModelSource): Weights => {
   const weights: Weights = {}
   try {
-    for (const { name, shape, data } of weightArrays(source)) weights[name] = tf.tensor(data, shape as number[])
+    for (const { name, shape, data } of weightArrays(source)) {
+      const tensor = (weights[name] = tf.tensor(data, shape as number[]))
+      // A native engine copies values when they are first used. Used here, they exist once, and not all of them twice for a while.
+      tf.tidy(() => void tf.reshape(tensor, [-1]))
+    }
     return weights
   } catch (error) {
     tf.dispose(weights)
