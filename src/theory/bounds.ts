@@ -233,9 +233,8 @@ export const staleStageBoundUnderStaleError = ({
   })
 
 /**
- * **Proposition 3.8** (replacement): once a swapped-in agent is aligned (stage 0), the stage that follows has Theorem 3.6's guarantee
- * over the
- * aligned team, with the new team's own bookkeeping. The result bounds J(π̄): the return of the aligned team plus Theorem 3.6.
+ * **Proposition 3.8** (replacement): once a swapped-in agent is aligned (stage 0), the stage that follows has Theorem 3.6's guarantee over
+ * the aligned team, with the new team's own bookkeeping. The result bounds J(π̄): the return of the aligned team plus Theorem 3.6.
  *
  * @param alignedReturn J of the new team after stage 0; what the swap itself cost is in it, no bound carries over from the old team
  * @param aMax, steps measured on the new team: its advantages, occupancies, radii and errors

@@ -5,9 +5,8 @@
  *
  *     J(π̂^i) − J(π̂^{i−1}) = E_{d^{π̂^i}} f_i/(1−γ) ≥ L_i^seq − S_i·M_i/(1−γ),
  *
- * and since Σ_s (d' − d)(s) = 0, ½(max f − min f) may stand for max|f|. A stale surrogate pays M_i·Σ_{k≤i} S_k: the range belongs to
- * the row i,
- * the shifts to all steps up to it. The certificates differ in S (Pinsker, active mass, total variation) and in M (A_max, range,
+ * and since Σ_s (d' − d)(s) = 0, ½(max f − min f) may stand for max|f|. A stale surrogate pays M_i·Σ_{k≤i} S_k: the range belongs to the
+ * row i, the shifts to all steps up to it. The certificates differ in S (Pinsker, active mass, total variation) and in M (A_max, range,
  * half-span).
  *
  * All are lower bounds on J(π̄) − J(π_cur), and the error term is Σζ_i/(1−γ) as in bounds.ts.

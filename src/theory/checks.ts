@@ -1,15 +1,11 @@
 /**
  * Every statement of theory.md on one stage, both sides computed exactly.
  *
- * **Rounding.** Every evaluation returns proven bounds e_d ≥ ‖d − exact‖₁ and e_V ≥ ‖V − exact‖∞ (evaluate.ts). From them, with u =
- * 2⁻⁵³ and S states,
- * follow the tolerances of the parts of a statement: 2e_V for an improvement; (2e_V + (2e_d + 4Su)·size of the advantages)/(1−γ) for a
- * surrogate or an
- * error term; 2e_V·Σ shifts/(1−γ) for the advantage bounds inside a penalty; and 2η·penalty for its shifts, where η = 8Su/(1−γ) bounds
- * the relative error of
- * every entry of d (elimination of I − γP multiplies and adds numbers of one sign, apart from the diagonal, which stays ≥ 1 − γ). A
- * statement is
- * violated when its slack is below minus the sum of those of its parts.
+ * **Rounding.** Every evaluation returns proven bounds e_d ≥ ‖d − exact‖₁ and e_V ≥ ‖V − exact‖∞ (evaluate.ts). From them, with u = 2⁻⁵³
+ * and S states, follow the tolerances of the parts of a statement: 2e_V for an improvement; (2e_V + (2e_d + 4Su)·size of the
+ * advantages)/(1−γ) for a surrogate or an error term; 2e_V·Σ shifts/(1−γ) for the advantage bounds inside a penalty; and 2η·penalty for its
+ * shifts, where η = 8Su/(1−γ) bounds the relative error of every entry of d (elimination of I − γP multiplies and adds numbers of one sign,
+ * apart from the diagonal, which stays ≥ 1 − γ). A statement is violated when its slack is below minus the sum of those of its parts.
  */
 import { replacementBound, stageImprovementBound, tightening, type Bound } from './bounds.js'
 import { activeMassBound, activeMassShift, pinskerShift, tvShift } from './certificates.js'
@@ -22,9 +18,8 @@ import { staleGapBound, staleOwnStatesBound } from './stale-own-states.js'
 import { expectedUnder, measureStage, type Stage, type StageMeasure } from './stage.js'
 
 /**
- * A wrong reading of the statements, to show that the check would notice: `halfConstant` halves every constant; `horizonDropped` loses
- * one of the two
- * discount factors 1/(1−γ); `klSwapped` takes KL(updated‖behaviour) where KL(behaviour‖updated) is meant.
+ * A wrong reading of the statements, to show that the check would notice: `halfConstant` halves every constant; `horizonDropped` loses one
+ * of the two discount factors 1/(1−γ); `klSwapped` takes KL(updated‖behaviour) where KL(behaviour‖updated) is meant.
  */
 export type Mutation = 'halfConstant' | 'horizonDropped' | 'klSwapped'
 

@@ -248,9 +248,8 @@ const halfUnreachable = (random: Random): TeamMdp => {
 
 /**
  * The shape that comes nearest to the bounds: in state 0 the update moves mass from the good branch (1) to the bad one (2); there the
- * (other) agent's
- * update plays what A calls good in the first and bad in the second. All that the shift can cost, it costs; with a small discount the
- * branches weigh little in E TV. `stale`: state 0 belongs to another agent, so that only the stale surrogates suffer.
+ * (other) agent's update plays what A calls good in the first and bad in the second. All that the shift can cost, it costs; with a small
+ * discount the branches weigh little in E TV. `stale`: state 0 belongs to another agent, so that only the stale surrogates suffer.
  */
 const fork = (random: Random, stale: boolean): Instance => {
   const n = stale ? 2 : 1 + random.int(2)

@@ -1,7 +1,6 @@
 /**
  * One stage (theory.md, section 2): π̂⁰ = π_cur; step i replaces agent σ(i) and gives π̂^i; π̄ = π̂^n. Steps count from 0 here: step i
- * leads from
- * teams[i] to teams[i+1].
+ * leads from teams[i] to teams[i+1].
  *
  * `runStage` makes the teams by an update rule, `stageOfPolicies` takes them as given, `measureStage` computes what the bounds need: exact
  * occupancies, surrogates, divergences, masses and shifts of every step.

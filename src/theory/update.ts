@@ -3,8 +3,7 @@
  * objective asks for.
  *
  * Each looks at an occupancy d and an advantage A over pairs (whose they are is the stage's choice: intermediate, stale or joint
- * evaluation)
- * and returns the whole team's policy with only the rows of `agent` changed. The radius is D_tok^d(before‖after) = E_{s~d} KL.
+ * evaluation) and returns the whole team's policy with only the rows of `agent` changed. The radius is D_tok^d(before‖after) = E_{s~d} KL.
  */
 import { InputError } from '../util/errors.js'
 import { dTok } from './divergence.js'
@@ -57,13 +56,11 @@ export const tilt = ({ mdp, policy, agent, A }: Omit<UpdateInput, 'd'>, eta: num
 
 /**
  * The tilt whose D_tok^d is exactly `radius`: D(η) grows strictly with η ≥ 0 unless A is constant on every visited row, so its root is
- * found by
- * Newton's method on √D (nearly linear in η), kept inside a bracket.
+ * found by Newton's method on √D (nearly linear in η), kept inside a bracket.
  *
  * @param radius δ > 0 under the occupancy `d` (for a message radius δ pass ρδ); 0 leaves the team as it is
- * @returns η = 0 and D = 0 when no visited row of the agent can be tilted (never active, one action, constant A); the largest
- *   representable tilt
- *   when even that stays inside the radius
+ * @returns η = 0 and D = 0 when no visited row of the agent can be tilted (never active, one action, constant A); the largest representable
+ *   tilt when even that stays inside the radius
  * @throws InputError when the radius is negative or not finite
  */
 export const tiltToRadius = (input: UpdateInput, radius: number): Update => {
@@ -173,11 +170,9 @@ const rootOfTilt = (rows: readonly Row[], radius: number, largest: number): numb
 }
 
 /**
- * The clipped-surrogate step: a maximiser of E_{s~d, a~π} min(wA, clip(w, 1−ε, 1+ε)A), w = π'(a|s)/π(a|s), solved exactly state by
- * state, then drawn back
- * towards π until D_tok^d ≤ radius (D is convex along that line, so the share is found by bisection). Without a radius nothing holds
- * it: where
- * good actions are rare their ratio exceeds 1+ε by far, which is how clipping leaves a trust region.
+ * The clipped-surrogate step: a maximiser of E_{s~d, a~π} min(wA, clip(w, 1−ε, 1+ε)A), w = π'(a|s)/π(a|s), solved exactly state by state,
+ * then drawn back towards π until D_tok^d ≤ radius (D is convex along that line, so the share is found by bisection). Without a radius
+ * nothing holds it: where good actions are rare their ratio exceeds 1+ε by far, which is how clipping leaves a trust region.
  *
  * @param epsilon ε in (0, 1)
  * @param radius δ ≥ 0 under the occupancy `d`; Infinity (the default) leaves the maximiser as it is, whose `radius` may be infinite

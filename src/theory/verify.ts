@@ -1,7 +1,6 @@
 /**
  * Check every statement on random stages (random-cases.ts). `verifyCases` is what `teamtr verify` runs, in as many workers as there are
- * cores: case k
- * depends on the seed and on k alone, and tallies merge in any order to the same result.
+ * cores: case k depends on the seed and on k alone, and tallies merge in any order to the same result.
  */
 import { checkCase, type Mutation, type Recorder } from './checks.js'
 import { randomCase, type CaseKind } from './random-cases.js'

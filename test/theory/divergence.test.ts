@@ -76,7 +76,8 @@ describe('under an occupancy', () => {
     const [before, after] = [uniformPolicy(mdp), replaceAgent(mdp, uniformPolicy(mdp), 1, randomPolicy(mdp, random(2)))]
     const exact = dTok(mdp, d, before, after)
     expect(requireWithinRadius(mdp, d, before, after, exact, 0)).toBe(exact)
-    expect(error(() => requireWithinRadius(mdp, d, before, after, exact * 0.999, 1))).toMatchObject({ kind: 'outside-radius', place: 'radii[1]' })
+    expect(requireWithinRadius(mdp, d, before, after, exact * (1 - 1e-10), 0)).toBe(exact)
+    expect(error(() => requireWithinRadius(mdp, d, before, after, exact * (1 - 1e-8), 1))).toMatchObject({ kind: 'outside-radius', place: 'radii[1]' })
     after.set([1, 0], mdp.actionStart[4])
     expect(error(() => requireWithinRadius(mdp, d, before, after, exact * 0.999, 1))).toMatchObject({ kind: 'infinite-kl', place: 'targets[1].probs[1]' })
     const elsewhere = d.slice()
