@@ -5,6 +5,7 @@ import { addCheck } from './check.js'
 import { addVerify } from './verify.js'
 import { addDemo } from './demo.js'
 import { addDoctor } from './doctor.js'
+import { addEval } from './eval.js'
 import { addFigures } from './figures.js'
 import { addKernel } from './kernel.js'
 import { addRuns } from './runs.js'
@@ -31,6 +32,7 @@ addCheck(program)
 addVerify(program)
 addDemo(program)
 addDoctor(program)
+addEval(program)
 addFigures(program)
 addKernel(program)
 addRuns(program)

@@ -1,11 +1,10 @@
 import { InvalidArgumentError, type Command } from 'commander'
-import type { Interval } from '../theory/intervals.js'
-import type { Benchmark } from '../tasks/benchmark.js'
 import { benchmark as findBenchmark, benchmarkNames } from '../tasks/benchmarks.js'
-import type { Loaded, RecordError } from '../tasks/records.js'
+import type { RecordError } from '../tasks/records.js'
 import type { ProblemTotal, ScoredResponse } from '../tasks/responses.js'
-import { InputError } from '../util/errors.js'
+import { InputError, oneLine } from '../util/errors.js'
 import { textTable } from '../util/table.js'
+import { totalsOf, totalsTable, type Totals } from './totals.js'
 
 interface Options {
   readonly benchmark: string
@@ -49,8 +48,6 @@ Example: teamtr score --benchmark planbench --data ../shared/benchmarks/planbenc
     })
 }
 
-type Total = Pick<Interval, 'estimate' | 'low' | 'high'>
-
 interface Result {
   readonly benchmark: string
   readonly records: number
@@ -58,7 +55,7 @@ interface Result {
   readonly answered: number
   readonly responses: number
   readonly unreadable: { readonly records: number; readonly lines: number }
-  readonly totals: Readonly<Record<string, Total>>
+  readonly totals: Totals
   readonly items: readonly ScoredResponse[]
   /** The first of each, at most 1000. */
   readonly errors: { readonly data: readonly RecordError[]; readonly responses: readonly RecordError[] }
@@ -68,7 +65,8 @@ const scoreFile = async ({ benchmark: name, data, responses, k }: Options): Prom
   const { scoreResponses, problemTotals } = await import('../tasks/responses.js')
   const { progress } = await import('../util/progress.js')
   const benchmark = await findBenchmark(name)
-  const { records, errors } = uniqueById(benchmark, await benchmark.load(data))
+  const { uniqueRecords } = await import('../tasks/records.js')
+  const { records, errors } = uniqueRecords(await benchmark.load(data), benchmark.id)
   if (records.length === 0) throw new InputError(`${data}: holds no record of ${name} that can be read${firstOf(errors)}`)
 
   const items: ScoredResponse[] = []
@@ -90,7 +88,7 @@ const scoreFile = async ({ benchmark: name, data, responses, k }: Options): Prom
     answered: problems.length,
     responses: items.length,
     unreadable: { records: errors.length, lines },
-    totals: await totalsOf(problems, k),
+    totals: await totalsOf(problems, leastSamples(problems, k)),
     items,
     errors: { data: errors.slice(0, MAX_ERRORS), responses: unreadable },
   }
@@ -98,33 +96,10 @@ const scoreFile = async ({ benchmark: name, data, responses, k }: Options): Prom
 
 const firstOf = (errors: readonly RecordError[]): string => (errors.length ? `; the first, line ${errors[0].line}: ${errors[0].error}` : '')
 
-/** The first of each id; the others are errors. */
-const uniqueById = (benchmark: Benchmark, { records, errors }: Loaded<unknown>): Loaded<unknown> => {
-  const first = new Map<string, unknown>()
-  const repeated: RecordError[] = []
-  records.forEach((record, i) => {
-    const id = benchmark.id(record)
-    if (first.has(id)) repeated.push({ line: i + 1, error: `id "${id}" occurred before; the first counts` })
-    else first.set(id, record)
-  })
-  return { records: [...first.values()], errors: [...errors, ...repeated] }
-}
-
-const totalsOf = async (problems: readonly ProblemTotal[], wanted?: number): Promise<Record<string, Total>> => {
-  const { statistics } = await import('../tasks/responses.js')
-  const { bootstrapInterval } = await import('../theory/intervals.js')
-  const { random } = await import('../util/random.js')
+const leastSamples = (problems: readonly ProblemTotal[], wanted?: number): number => {
   const fewest = problems.reduce((least, problem) => (problem.samples < least.samples ? problem : least))
-  const k = wanted ?? fewest.samples
-  if (k > fewest.samples) throw new InputError(`-k: holds ${k}; record "${fewest.id}" has ${fewest.samples} responses`)
-  const indices = problems.map((_, i) => i)
-  return Object.fromEntries(Object.entries(statistics(problems, k)).map(([name, statistic]) => {
-    const { estimate, low, high } = bootstrapInterval(indices, {
-      random: random(1),
-      statistic: (some) => statistic(Array.from(some, (i) => problems[i])),
-    })
-    return [name, { estimate, low, high }]
-  }))
+  if (wanted !== undefined && wanted > fewest.samples) throw new InputError(`-k: holds ${wanted}; record "${fewest.id}" has ${fewest.samples} responses`)
+  return wanted ?? fewest.samples
 }
 
 const readable = ({ benchmark, records, answered, responses, unreadable, totals, items }: Result): string => {
@@ -135,26 +110,22 @@ const readable = ({ benchmark, records, answered, responses, unreadable, totals,
   ).split('\n')
   const reasons = ['reason', '──────', ...items.map(({ reason }) => clip(reason, 90))]
   const perItem = table.map((line, i) => `${line.padEnd(table[1].length)}  ${reasons[i]}`)
-  const perTotal = textTable(
-    ['total', 'value', '95 % interval'],
-    Object.entries(totals).map(([name, { estimate, low, high }]) => [name, estimate.toFixed(4), `${low.toFixed(4)} … ${high.toFixed(4)}`]),
-  )
   const counts = `${benchmark}: ${answered} of ${records} records answered, ${responses} responses scored`
   const lost = unreadable.lines + unreadable.records > 0 ? `, ${unreadable.lines} lines and ${unreadable.records} records unreadable` : ''
-  return [...perItem, '', `${counts}${lost}`, '', perTotal].join('\n')
+  return [...perItem, '', `${counts}${lost}`, '', totalsTable(totals)].join('\n')
 }
 
 const problemsText = ({ data, responses }: Options, { errors, unreadable }: Result): string =>
   ([[data, errors.data, unreadable.records], [responses, errors.responses, unreadable.lines]] as const)
     .flatMap(([file, list, count]) => [
-      ...list.slice(0, SHOWN_ERRORS).map(({ line, error }) => `teamtr: ${file}:${line}: ${error}\n`),
+      ...list.slice(0, SHOWN_ERRORS).map(({ line, error }) => `teamtr: ${oneLine(`${file}:${line}: ${error}`)}\n`),
       ...(count > SHOWN_ERRORS ? [`teamtr: ${file}: ${count - SHOWN_ERRORS} more like these (--json has the first ${MAX_ERRORS})\n`] : []),
     ])
     .join('')
 
 /** One line of at most `length` characters. */
 const clip = (text: string, length: number): string => {
-  const line = text.slice(0, 1000).replace(/\s+/g, ' ')
+  const line = oneLine(text.slice(0, 1000).replace(/\s+/g, ' '))
   return line.length > length ? `${line.slice(0, length - 1)}…` : line
 }
 

@@ -73,8 +73,12 @@ export const MAX_RESPONSE = 4 * 2 ** 20
 /** Score a response of any length: beyond MAX_RESPONSE it is 0, unread. */
 export const scoreResponse = <R>(benchmark: Benchmark<R>, record: R, response: string): BenchmarkScore =>
   response.length > MAX_RESPONSE
-    ? { score: 0, verdict: 'invalid', reason: `the response has ${response.length} characters; at most ${MAX_RESPONSE} are scored` }
+    ? unscored(benchmark, record, `the response has ${response.length} characters; at most ${MAX_RESPONSE} are scored`)
     : benchmark.score(record, response)
+
+/** What a response is worth that cannot be scored: as an empty one, in the further measures too, but for another reason. */
+export const unscored = <R>(benchmark: Benchmark<R>, record: R, reason: string): BenchmarkScore =>
+  ({ ...benchmark.score(record, ''), score: 0, verdict: 'invalid', reason })
 
 /** A discussion in progress. */
 export interface DiscussionState<R> extends EpisodeState {

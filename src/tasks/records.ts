@@ -50,6 +50,18 @@ export const loadRecords = async <R>(file: string, parse: (value: unknown, line:
 /** `parse` for `loadRecords` from a zod schema. Public data sets carry fields of no interest here: use `z.object`, which ignores them. */
 export const bySchema = <S extends z.ZodType>(schema: S) => (value: unknown): z.output<S> => validate(schema, value, 'record')
 
+/** The first record of each id; the others are errors. */
+export const uniqueRecords = <R>({ records, errors }: Loaded<R>, idOf: (record: R) => string): Loaded<R> => {
+  const first = new Map<string, R>()
+  const repeated: RecordError[] = []
+  records.forEach((record, i) => {
+    const id = idOf(record)
+    if (first.has(id)) repeated.push({ line: i + 1, error: `id "${id}" occurred before; the first counts` })
+    else first.set(id, record)
+  })
+  return { records: [...first.values()], errors: [...errors, ...repeated] }
+}
+
 async function* readRows(file: string, key?: string): AsyncGenerator<Row> {
   if (file.endsWith('.json')) {
     const content = readJson(file)

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { messageOf } from '../util/errors.js'
 import { readLines, type Line } from '../util/lines.js'
 import { show, validate } from '../util/validate.js'
-import { scoreResponse, type Benchmark, type BenchmarkScore } from './benchmark.js'
+import { scoreResponse, unscored, type Benchmark, type BenchmarkScore } from './benchmark.js'
 import { passAtK } from './passAtK.js'
 import type { RecordError } from './records.js'
 
@@ -10,7 +10,7 @@ import type { RecordError } from './records.js'
 
 /** A line of the file. Several responses to one record have different samples. */
 const responseLine = z.object({
-  id: z.union([z.string(), z.number()]).transform(String),
+  id: z.union([z.string(), z.number()], { error: 'expected a text or a number' }).transform(String),
   response: z.string(),
   sample: z.int().min(0).default(0),
 })
@@ -46,7 +46,7 @@ export async function* scoreResponses<R>(
       const key = `${id} ${sample}`
       if (seen.has(key)) throw new Error(`id: ${show(id)} occurred before with sample ${sample}; the first counts`)
       seen.add(key)
-      yield { line: line.line, id, sample, ...(response === undefined ? tooLong(line) : scoreResponse(benchmark, record, response)) }
+      yield { line: line.line, id, sample, ...(response === undefined ? unscored(benchmark, record, `the line is ${line.error}`) : scoreResponse(benchmark, record, response)) }
     } catch (error) {
       yield { line: line.line, error: messageOf(error) }
     }
@@ -72,8 +72,6 @@ const parseJson = (text: string): unknown => {
   }
 }
 
-const tooLong = ({ error }: Line): BenchmarkScore => ({ score: 0, verdict: 'invalid', reason: `the line is ${error}` })
-
 /** What the responses to one record came to. */
 export interface ProblemTotal {
   readonly id: string
@@ -88,8 +86,8 @@ export interface ProblemTotal {
 }
 
 /** Totals by record, in the order of the first response to each. */
-export const problemTotals = (scored: readonly ScoredResponse[]): ProblemTotal[] => {
-  const byId = new Map<string, ScoredResponse[]>()
+export const problemTotals = (scored: readonly Omit<ScoredResponse, 'line'>[]): ProblemTotal[] => {
+  const byId = new Map<string, Omit<ScoredResponse, 'line'>[]>()
   for (const item of scored) {
     const items = byId.get(item.id)
     if (items) items.push(item)

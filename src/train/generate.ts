@@ -32,7 +32,7 @@ export interface Generated {
  * @throws InputError when a prompt and maxTokens exceed the model's positions
  */
 export const generate = async (
-  { source, tokenizer, policy, theta }: LanguageModel, prompts: readonly (readonly number[])[], { stop = [], maxTokens, ...options }: GenerateOptions,
+  { source, tokenizer, policy, theta }: Pick<LanguageModel, 'source' | 'tokenizer' | 'policy' | 'theta'>, prompts: readonly (readonly number[])[], { stop = [], maxTokens, ...options }: GenerateOptions,
 ): Promise<Generated[]> => {
   const { maxPositions } = source.config
   const longest = prompts.reduce((most, { length }) => Math.max(most, length), 0)

@@ -79,7 +79,7 @@ export const reopenRun = (folder: string, wanted: Config | undefined, where: str
 }
 
 /** Where two plain values differ first, in the order of the first one's keys. */
-const firstDifference = (a: unknown, b: unknown, path = ''): { path: string; a: unknown; b: unknown } | undefined => {
+export const firstDifference = (a: unknown, b: unknown, path = ''): { path: string; a: unknown; b: unknown } | undefined => {
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return Object.is(a, b) ? undefined : { path, a, b }
   for (const key of new Set([...Object.keys(a), ...Object.keys(b)])) {
     const name = Array.isArray(a) ? `${path}[${key}]` : path ? `${path}.${key}` : key
@@ -200,7 +200,8 @@ export const readRun = (folder: string): RecordedRun => ({
   evaluations: readRecords(fileIn.evaluations(folder), evaluationSchema) as unknown as EvaluationRecord[],
 })
 
-const readRecords = <S extends z.ZodType>(file: string, schema: S): z.output<S>[] => {
+/** The whole lines of a JSONL file of ours; none where there is no file. @throws InputError naming the line that is damaged */
+export const readRecords = <S extends z.ZodType>(file: string, schema: S): z.output<S>[] => {
   if (!existsSync(file)) return []
   const lines = readText(file).split('\n')
   lines.pop()

@@ -11,6 +11,6 @@ export class InputError extends Error {
 /** The message of anything that was thrown. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
-/** `text` as it may be shown on a terminal and counted on to be one line: control characters, which a file's own words may hold, as escapes. */
+/** `text` as it may be shown on a terminal and counted on to be one line: control characters and those that turn the direction of writing, which a file's own words may hold, as escapes. */
 export const oneLine = (text: string): string =>
-  text.replace(/[\p{Cc}\u2028\u2029]/gu, (c) => (c === '\n' ? '\\n' : `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`))
+  text.replace(/[\p{Cc}\u2028-\u202e\u2066-\u2069]/gu, (c) => (c === '\n' ? '\\n' : `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`))
