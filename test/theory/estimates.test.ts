@@ -130,6 +130,21 @@ describe('estimates', () => {
     }
   })
 
+  it('several intervals at once share α: one a state, one an agent, two of a quotient', () => {
+    const rollouts = simulate(mdp, before, { rollouts: 3000, horizon: 'geometric', random: random(18) })
+    const active = (j: number) => Float64Array.from({ length: pairs(mdp) }, (_, k) => Number(mdp.activeAgent[stateOf(mdp.actionStart, k)] === j))
+    const [state] = estimateOccupancy(mdp, rollouts, { confidence: 0.9 })
+    const first = new Float64Array(pairs(mdp)).fill(1, 0, mdp.actionStart[1])
+    expect(state).toEqual(estimate(mdp, rollouts, first, [0, 1], { confidence: 1 - (1 - 0.9) / 6 }))
+    const [agent] = estimateActiveMass(mdp, rollouts, { confidence: 0.9 })
+    expect(agent).toEqual(estimate(mdp, rollouts, active(0), [0, 1], { confidence: 1 - (1 - 0.9) / 2 }))
+    const input = { mdp, rollouts, before, after, agent: 0 }
+    const kl = estimateTokenKl(input, { confidence: 0.95 })
+    const rho = estimate(mdp, rollouts, active(0), [0, 1], { confidence: 0.95 })
+    const quotient = { low: kl.low / rho.high, high: kl.high / rho.low, estimate: kl.estimate / rho.estimate, confidence: 0.9 }
+    expect(estimateMessageKl(input, { confidence: 0.9 })).toMatchObject(quotient)
+  })
+
   it('bootstrap of the samples behind an estimate', () => {
     const rollouts = simulate(mdp, before, { rollouts: 4000, horizon: 'geometric', random: random(16) })
     const active = Float64Array.from({ length: pairs(mdp) }, (_, k) => (mdp.activeAgent[stateOf(mdp.actionStart, k)] === 0 ? 1 : 0))

@@ -1,10 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { dTok, tvMean } from '../../src/theory/divergence.js'
+import { dTok, klByState, tvByState, tvMean } from '../../src/theory/divergence.js'
+import { ratios, sampledAdvantage } from '../../src/theory/estimates.js'
 import { evaluate } from '../../src/theory/evaluate.js'
 import { randomPolicy, ring } from '../../src/theory/families.js'
-import { proportionInterval } from '../../src/theory/intervals.js'
+import { empiricalBernsteinRadius, mean, proportionInterval, variance } from '../../src/theory/intervals.js'
 import type { TeamMdp, TeamPolicy } from '../../src/theory/mdp.js'
 import { sampledCertificate } from '../../src/theory/sampled-certificate.js'
+import { simulate } from '../../src/theory/simulate.js'
 import { tiltToRadius } from '../../src/theory/update.js'
 import { random } from '../../src/util/random.js'
 
@@ -44,6 +46,44 @@ describe('the certificate from samples', () => {
       if (partsWrong || certificate.best > improvement) wrong++
     }
     expect(proportionInterval(wrong, trials, { confidence: 1 - 2e-6 }).low).toBeLessThanOrEqual(0.5)
+  })
+
+  it('gives each of its 4n parts α/(4n), and is made of them as its statements say', () => {
+    const { policies } = stageOf(mdp, 0.02)
+    const [confidence, rollouts] = [0.8, 200]
+    const one = sampledCertificate({ mdp, policies, order, rollouts, confidence, random: random(8) })
+    // the same draws once more
+    const draw = random(8)
+    const failure = 0.2 / (4 * 3)
+    const span = (Math.max(...mdp.reward) - Math.min(...mdp.reward)) / (1 - mdp.gamma)
+    expect(one.aMax).toBeCloseTo(span, 12)
+    const penalty = { thm36: 0, activeMass: 0, tvRange: 0 }
+    let surrogates = 0
+    for (const agent of order) {
+      const [before, after] = [policies[agent], policies[agent + 1]]
+      const seen = simulate(mdp, before, { rollouts, horizon: 'geometric', random: draw })
+      const steps = Math.ceil(Math.log(1e-6) / Math.log(mdp.gamma))
+      const gain = sampledAdvantage({ mdp, rollouts: seen, policy: before, ratio: ratios(mdp, before, after), steps, random: draw })
+      const margin = empiricalBernsteinRadius(rollouts, variance(gain.samples), failure, gain.range) + gain.bias
+      const part = one.steps[agent]
+      expect(part.surrogate.bound).toBeCloseTo((mean(gain.samples) - margin) / (1 - mdp.gamma), 12)
+      const [kl, tv] = [klByState(mdp, before, after), tvByState(mdp, before, after)]
+      const above = (byState: ArrayLike<number>): number => {
+        const samples = Array.from({ length: rollouts }, (_, m) => byState[seen.state[seen.start[m + 1] - 1]])
+        const range = [0, Math.max(...Array.from(byState))] as const
+        return Math.min(range[1], mean(samples) + empiricalBernsteinRadius(rollouts, variance(samples), failure, range))
+      }
+      expect(part.dTok.bound).toBeCloseTo(above(kl), 12)
+      expect(part.tvMean.bound).toBeCloseTo(above(tv), 12)
+      expect(part.rho.bound).toBeCloseTo(above(Array.from(mdp.activeAgent, (j) => Number(j === agent))), 12)
+      const c = (Math.SQRT2 * mdp.gamma * span) / (1 - mdp.gamma) ** 2
+      surrogates += part.surrogate.bound
+      penalty.thm36 += c * Math.sqrt(part.dTok.bound)
+      penalty.activeMass += c * Math.sqrt(part.dTok.bound * part.rho.bound)
+      const shift = Math.min(2, ((2 * mdp.gamma) / (1 - mdp.gamma)) * part.tvMean.bound)
+      penalty.tvRange += (shift * Math.max(...tv) * span) / (1 - mdp.gamma)
+    }
+    for (const name of ['thm36', 'activeMass', 'tvRange'] as const) expect(one[name]).toBeCloseTo(surrogates - penalty[name], 9)
   })
 
   it('has teeth: the estimates without their margins are wrong nearly always', () => {
