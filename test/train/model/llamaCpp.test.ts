@@ -13,7 +13,7 @@ import { converted, expanded } from './gguf/convert.js'
 import { writeGguf } from './gguf/write.js'
 import { fastest } from './models.js'
 
-interface Answer { readonly logProbs: number[]; readonly tokens: number[]; readonly tokenLogProbs: number[] }
+interface Answer { readonly textIds: number[]; readonly logProbs: number[]; readonly tokens: number[]; readonly tokenLogProbs: number[] }
 
 const GREEDY = 16
 
@@ -32,14 +32,14 @@ const apart = (a: readonly number[], b: readonly number[]): { most: number; mean
 /** Log-probabilities of texts and greedy continuations, ours and llama.cpp's. */
 const both = async (model: LanguageModel, texts: readonly string[]): Promise<{ ours: Answer; theirs: Answer }[]> => {
   const prompts = texts.map((text) => model.tokenizer.encode(text, { specials: true }))
-  const request = JSON.stringify(prompts.map((ids) => ({ ids, greedy: GREEDY })))
+  const request = JSON.stringify(prompts.map((ids, i) => ({ text: texts[i], ids, greedy: GREEDY })))
   const script = new URL('gguf/llamaCpp.mjs', import.meta.url).pathname
   const theirs = JSON.parse(await output(process.execPath, [script, llama!, model.source.path], request)) as Answer[]
   const { tokenizer } = model
   // Without stopping, as asked of llama.cpp.
   const ours = await generate({ ...model, tokenizer: { ...tokenizer, endToken: -1, stopTokens: [] } }, prompts, { maxTokens: GREEDY, temperature: 0, random: random(0) })
   return Promise.all(prompts.map(async (ids, i) => ({
-    ours: { logProbs: [...(await sequenceLogits(model, ids)).next_logprobs], tokens: [...ours[i].tokens], tokenLogProbs: [...ours[i].logProbs] },
+    ours: { textIds: model.tokenizer.encode(texts[i]), logProbs: [...(await sequenceLogits(model, ids)).next_logprobs], tokens: [...ours[i].tokens], tokenLogProbs: [...ours[i].logProbs] },
     theirs: theirs[i],
   })))
 }
@@ -51,13 +51,14 @@ describe.skipIf(!llama)('llama.cpp on the same GGUF file', () => {
     await initEngine(fastest)
   })
 
-  test.each(['tiny-llama', 'tiny-qwen2', 'tiny-qwen3'])('%s in float32: the same log-probabilities and greedy tokens', async (name) => {
+  test.each(['tiny-llama', 'tiny-qwen2', 'tiny-qwen3'])('%s in float32: the same ids, log-probabilities and greedy tokens', async (name) => {
     const at = sharedPath(`models/${name}`)
     if (!at) return
     const { metadata, tensors } = converted(at)
     writeGguf(join(folder, `${name}.gguf`), metadata, tensors)
     const model = loadModel(join(folder, `${name}.gguf`))
-    for (const { ours, theirs } of await both(model, ['The quick brown fox jumps over 123 lazy dogs.', 'def f(x):\n    return x'])) {
+    for (const { ours, theirs } of await both(model, [`It's 12345 o'clock:\n\n\tnaïve  “quotes”, 東京 🙂  `, 'def f(x):\n    return x'])) {
+      expect(ours.textIds).toEqual(theirs.textIds)
       expect(apart(ours.logProbs, theirs.logProbs).most).toBeLessThan(1e-3)
       expect(ours.tokens).toEqual(theirs.tokens)
       expect(apart(ours.tokenLogProbs, theirs.tokenLogProbs).most).toBeLessThan(1e-3)
@@ -72,7 +73,8 @@ describe.skipIf(!llama)('llama.cpp on the same GGUF file', () => {
     const file = join(folder, 'smollm2.gguf')
     writeGguf(file, ...expanded(source.path))
     const model = loadModel(file)
-    for (const { ours, theirs } of await both(model, texts.slice(0, 1))) {
+    for (const { ours, theirs } of await both(model, ['In 1998 there were 12345 people, it\'s said:\n\n\tnaïve  “quotes” 🙂. The capital of France is'])) {
+      expect(ours.textIds).toEqual(theirs.textIds)
       expect(ours.tokens).toEqual(theirs.tokens)
       expect(apart([...ours.logProbs, ...ours.tokenLogProbs], [...theirs.logProbs, ...theirs.tokenLogProbs]).most).toBeLessThan(1e-3)
     }

@@ -1,6 +1,6 @@
-// What llama.cpp makes of a GGUF file:  node llamaCpp.mjs FOLDER FILE.gguf  < [{"ids": […], "greedy": n}, …]
-// FOLDER has node-llama-cpp in its node_modules. Prints, for each request, {"logProbs": of ids[1…], "tokens": n by arg max,
-// "tokenLogProbs": theirs}. Keys and values are cached in float32, where the default would round them to half precision.
+// What llama.cpp makes of a GGUF file:  node llamaCpp.mjs FOLDER FILE.gguf  < [{"text": "…", "ids": […], "greedy": n}, …]
+// FOLDER has node-llama-cpp in its node_modules. Prints, for each request, {"textIds": of the text, "logProbs": of ids[1…],
+// "tokens": n by arg max, "tokenLogProbs": theirs}. Keys and values are cached in float32, where the default would round them to half precision.
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
@@ -14,7 +14,7 @@ const options = { generateNext: { probabilities: true, options: { temperature: 1
 
 const sequence = context.getSequence()
 const results = []
-for (const { ids, greedy } of JSON.parse(readFileSync(0, 'utf8'))) {
+for (const { text, ids, greedy } of JSON.parse(readFileSync(0, 'utf8'))) {
   await sequence.clearHistory()
   const said = await sequence.controlledEvaluate(ids.map((id) => [id, options]))
   const logProbs = ids.slice(1).map((id, i) => Math.log(said[i].next.probabilities.get(id)))
@@ -25,7 +25,7 @@ for (const { ids, greedy } of JSON.parse(readFileSync(0, 'utf8'))) {
     tokenLogProbs.push(Math.log(probability))
     ;[{ next: { probabilities } }] = await sequence.controlledEvaluate([[token, options]])
   }
-  results.push({ logProbs, tokens, tokenLogProbs })
+  results.push({ textIds: model.tokenize(text), logProbs, tokens, tokenLogProbs })
 }
 process.stdout.write(JSON.stringify(results))
 process.exit(0)
