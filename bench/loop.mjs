@@ -27,7 +27,7 @@ for (const engine of asked.length ? asked : Object.keys(STAGES)) {
   const folder = mkdtempSync(join(tmpdir(), 'teamtr-bench-'))
   try {
     // Modulo 2 an untrained team is right half the time: every group has something to learn from.
-    const config = { stages: STAGES[engine], task: { name: 'relay', modulus: 2 }, warmup: { steps: 0 }, evaluation: { problems: 1, every: 0 }, rollout: engine === 'cpu' ? { prompts: 8 } : {} }
+    const config = { stages: STAGES[engine], task: { name: 'relay', modulus: 2 }, warmup: { steps: 0 }, evaluation: { problems: 1, every: 0 }, rollout: engine === 'cpu' ? { prompts: 32 } : {} }
     const { readRun } = await import('../dist/train/runFolder.js')
     const file = join(folder, 'config.json')
     const { writeAtomic } = await import('../dist/util/files.js')
@@ -37,7 +37,7 @@ for (const engine of asked.length ? asked : Object.keys(STAGES)) {
       console.log(`${engine.padEnd(10)}  ${stderr.trim().split('\n').pop()}`)
       continue
     }
-    const updates = readRun(join(folder, 'run')).updates.filter(({ stage }) => stage > 0)
+    const updates = readRun(join(folder, 'run')).updates.filter(({ stage, outcome }) => stage > 0 && outcome !== 'skipped')
     const rollouts = median(updates.map(({ tokens, seconds }) => tokens / seconds.rollouts))
     // An update reads every message of its agent once a gradient step and once a measurement; counted here: sampled tokens of the agent, each once.
     const learned = median(updates.map(({ messages, seconds }) => (2 * messages) / seconds.update))
