@@ -4,7 +4,7 @@
  */
 import { random as seeded, type Random } from '../util/random.js'
 import { randomPolicy, ring, routed, tree } from './families.js'
-import { pairs, replaceAgent, teamMdp, type TeamMdp, type TeamPolicy } from './mdp.js'
+import { pairs, replaceAgent, stateOf, teamMdp, type TeamMdp, type TeamPolicy } from './mdp.js'
 import { runStage, type Stage, type UpdateRule } from './stage.js'
 import { clippedStep, tilt, tiltToRadius } from './update.js'
 
@@ -300,15 +300,9 @@ const estimateNoise = (random: Random): ((mdp: TeamMdp, A: Float64Array, scale: 
     default:
       return (mdp, A, scale, d) => {
         const typical = 1 / mdp.states
-        return A.map((x, k) => x + (d[stateAt(mdp, k)] < 0.1 * typical ? size * scale * random.normal() : 0))
+        return A.map((x, k) => x + (d[stateOf(mdp.actionStart, k)] < 0.1 * typical ? size * scale * random.normal() : 0))
       }
   }
-}
-
-const stateAt = (mdp: TeamMdp, pair: number): number => {
-  let s = 0
-  while (mdp.actionStart[s + 1] <= pair) s++
-  return s
 }
 
 const largestOf = (A: Float64Array): number => A.reduce((max, x) => Math.max(max, Math.abs(x)), 1e-300)
