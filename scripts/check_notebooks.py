@@ -118,8 +118,10 @@ def execute(path, timeout):
 def check(path, update, timeout):
     committed = nbformat.read(path, as_version=4)
     fresh, failures = execute(path, timeout)
+    if failures:
+        return failures
     for number, (old, new) in enumerate(zip(committed.cells, fresh.cells), 1):
-        if new.cell_type != 'code' or failures:
+        if new.cell_type != 'code':
             continue
         stderr = ''.join(o.text for o in new.outputs if o.output_type == 'stream' and o.name == 'stderr')
         if stderr.strip():

@@ -11,9 +11,9 @@ type Bundle = Readonly<Record<string, unknown>>
 
 const require = createRequire(import.meta.url)
 
-const write = (data: Bundle, displayId?: string, update = false): void => {
+const write = (data: Bundle, { displayId, update = false, metadata = {} }: { displayId?: string; update?: boolean; metadata?: object } = {}): void => {
   const { lastWriteDisplayData } = require('tslab/dist/jupyter.js') as { lastWriteDisplayData: ((content: DisplayData, update?: boolean) => void) | null }
-  if (lastWriteDisplayData) lastWriteDisplayData({ data, metadata: {}, transient: { display_id: displayId } }, update)
+  if (lastWriteDisplayData) lastWriteDisplayData({ data, metadata, transient: { display_id: displayId } }, update)
   else if (!update) process.stdout.write(`${String(data['text/plain'])}\n`)
 }
 
@@ -25,13 +25,15 @@ const write = (data: Bundle, displayId?: string, update = false): void => {
  */
 export const show = async (spec: TopLevelSpec): Promise<void> => {
   const svg = await toSvg(spec)
-  write({
-    'application/vnd.vegalite.v5+json': themed(spec),
-    'image/svg+xml': svg,
-    'image/png': Buffer.from(await toPng(svg)).toString('base64'),
-    'text/plain': `figure: ${titleOf(spec)}`,
-  })
+  const png = Buffer.from(await toPng(svg)).toString('base64')
+  // JupyterLab hands `embed_options` to Vega: SVG stays sharp at any zoom, and its text can be selected.
+  write(
+    { [vegaLite]: themed(spec), 'image/svg+xml': svg, 'image/png': png, 'text/plain': `figure: ${titleOf(spec)}` },
+    { metadata: { [vegaLite]: { embed_options: { renderer: 'svg' } } } },
+  )
 }
+
+const vegaLite = 'application/vnd.vegalite.v5+json'
 
 const titleOf = ({ title }: TopLevelSpec): string =>
   typeof title === 'string' ? title : title && 'text' in title ? [title.text].flat().join(' ') : 'untitled'
@@ -75,7 +77,7 @@ export const progressBar = (label: string, total: number): { update(done: number
   const start = performance.now()
   let drawn = start
   const draw = (text: string, done: number, update: boolean): void =>
-    write({ 'text/html': `<progress value="${done}" max="${total}"></progress> ${escapeHtml(text)}`, 'text/plain': text }, id, update)
+    write({ 'text/html': `<progress value="${done}" max="${total}"></progress> ${escapeHtml(text)}`, 'text/plain': text }, { displayId: id, update })
   draw(label, 0, false)
   return {
     update(done) {
