@@ -76,7 +76,7 @@ export interface UpdateRecord {
   readonly certificate: Certificate
   /** At the last update of a stage: its certificate and measured improvement. */
   readonly stageCertificate: (Certificate & { readonly improvement: Estimate }) | null
-  /** Sampled for this update. */
+  /** Sampled after this update, for the next one or the next stage. */
   readonly tokens: number
   readonly rollouts: number
   /** How often the divergence was measured. */
