@@ -30,7 +30,10 @@ const full: Size = {
   scalingSeeds: 20,
 }
 const quick: Size = {
-  relay: { warmup: { steps: 300, episodes: 256 }, stages: 10, evaluation: { problems: 300, every: 5 } },
+  relay: {
+    model: { layers: 1, hidden: 128, intermediate: 256 }, warmup: { steps: 400, episodes: 256, learningRate: 2e-3 },
+    stages: 10, rollout: { prompts: 32 }, evaluation: { problems: 300, every: 5 },
+  },
   guessing: {
     warmup: { steps: 60, episodes: 32 }, stages: 1, rollout: { prompts: 4, group: 4 }, evaluation: { problems: 10, every: 0 },
   },
