@@ -17,6 +17,7 @@ import { addScaling } from './scaling.js'
 import { addScore } from './score.js'
 import { addTrain } from './train.js'
 import { addTables } from './tables.js'
+import { addTokenShifts } from './tokenShifts.js'
 import { addWorstCase } from './worstCase.js'
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
@@ -44,6 +45,7 @@ addScaling(program)
 addScore(program)
 addTrain(program)
 addTables(program)
+addTokenShifts(program)
 addWorstCase(program)
 
 /** Exit codes: 0 done, 1 a check failed, 2 the input was wrong. */

@@ -1,0 +1,71 @@
+/**
+ * What a trust region keeps an update from doing, token by token (the paper's Figure 5): one update of one agent, as the optimiser proposed
+ * it and as it was scaled back into its radius, and by how much each moves log π of every token of the rollouts that it learned from.
+ */
+import { advantagesOf } from './advantage.js'
+import { tf } from './backend.js'
+import type { Config } from './config.js'
+import { environment } from './environment.js'
+import { activeMass } from './measure.js'
+import { messageBatch, messagesOf } from './messages.js'
+import { rollout } from './rollout.js'
+import { orderOf } from './stage.js'
+import { stream } from './streams.js'
+import type { Team } from './team.js'
+import { updateAgent } from './update.js'
+
+export interface TokenShifts {
+  readonly agent: number
+  readonly delta: number
+  /** Divergence of the update as proposed, and as it was kept; in the reading that δ bounds. */
+  readonly proposedKl: number
+  readonly keptKl: number
+  /** Per distinct token: how often it stands in the rollouts, and log π'(x_u|x_<u) − log π(x_u|x_<u) at both. */
+  readonly tokens: readonly { readonly count: number; readonly proposed: number; readonly kept: number }[]
+}
+
+/**
+ * The first update of a run.
+ *
+ * @param team is left as it is
+ */
+export const tokenShifts = async (config: Config, team: Team): Promise<TokenShifts> => {
+  const { gamma, seed, method, rollout: { prompts, group, temperature, maxTokens } } = config
+  const { task, problems } = environment(config.task, team.agents.length)
+  const index = orderOf(config, 0)[0]
+  const agent = team.agents[index]
+  const options = { group, temperature, maxTokens, gamma, random: stream(seed, 'rollouts', 0, 0) }
+  const rollouts = await rollout(task, team, problems('train', prompts, stream(seed, 'problems', 0)), options)
+  const advantages = advantagesOf(rollouts, config.advantage)
+  const rho = activeMass(rollouts, team.agents.length, gamma)[index]
+  const update = (acceptance: 'none' | 'scale') => updateAgent(agent, index, rollouts, advantages, rho, { ...config, method: { ...method, acceptance } })
+  const [proposed, kept] = [await update('none'), await update('scale')]
+
+  const messages = messagesOf(rollouts, index)
+  const batch = messageBatch(messages)
+  const logProbs = async (theta: tf.Tensor1D): Promise<ArrayLike<number>> => {
+    const values = tf.tidy(() => agent.policy.logProbs(theta, batch.tokens))
+    try {
+      return await values.data()
+    } finally {
+      values.dispose()
+    }
+  }
+  const [before, outside, inside] = [await logProbs(agent.theta), await logProbs(proposed.theta), await logProbs(kept.theta)]
+  tf.dispose(batch)
+  for (const { theta, optimiser } of [proposed, kept]) {
+    if (theta !== agent.theta) tf.dispose([theta, optimiser.first, optimiser.second])
+  }
+  const counts = messages.spans.map(() => 0)
+  for (const { distinct } of messages.occurrences) counts[distinct]++
+  return {
+    agent: index,
+    delta: config.trustRegion.delta[index],
+    proposedKl: proposed.step.divergence,
+    keptKl: kept.step.divergence,
+    tokens: messages.spans.flatMap(([from, to], distinct) => Array.from({ length: to - from }, (_, k) => {
+      const u = from + k
+      return { count: counts[distinct], proposed: outside[u] - before[u], kept: inside[u] - before[u] }
+    })),
+  }
+}
