@@ -68,6 +68,8 @@ interface Result {
   readonly totals: Totals
   readonly verdicts: Readonly<Record<string, number>>
   readonly tokens: number
+  /** Why the first invalid answer is. */
+  readonly firstInvalid?: string
 }
 
 const run = async (options: Options): Promise<void> => {
@@ -102,6 +104,7 @@ const run = async (options: Options): Promise<void> => {
       k,
       totals: await totalsOf(problemTotals(items), k),
       verdicts: Object.fromEntries(['correct', 'partial', 'wrong', 'invalid'].map((verdict) => [verdict, items.filter((item) => item.verdict === verdict).length])),
+      firstInvalid: items.find(({ verdict }) => verdict === 'invalid')?.reason,
       tokens: items.reduce((sum, { messages }) => messages.reduce((all, { tokens }) => all + tokens, sum), 0),
     }
     const json = JSON.stringify(result, null, 1)
@@ -151,10 +154,11 @@ const judgeOf = async (judge: string, { judgeModel }: Options): Promise<Respond>
   }
 }
 
-const readable = ({ benchmark, records, unreadable, k, totals, verdicts, tokens }: Result, folder: string): string => {
+const readable = ({ benchmark, records, unreadable, k, totals, verdicts, tokens, firstInvalid }: Result, folder: string): string => {
   const counts = Object.entries(verdicts).filter(([, count]) => count > 0).map(([verdict, count]) => `${count} ${verdict}`).join(', ')
   return [
-    `${benchmark}: ${records} records${unreadable ? ` (${unreadable} unreadable)` : ''}, ${k} conversations each: ${counts}; ${tokens} tokens`,
+    `${benchmark}: ${records} records${unreadable ? ` (${unreadable} unreadable)` : ''}, k = ${k}: ${counts}; ${tokens} tokens`,
+    ...(firstInvalid === undefined ? [] : [`the first invalid: ${oneLine(firstInvalid)}`]),
     '', totalsTable(totals), '', `conversations: ${folder}/transcripts.jsonl`,
   ].join('\n')
 }

@@ -102,11 +102,12 @@ export const openEvaluation = (folder: string, benchmark: Benchmark, records: re
   }
   const unlock = lock(folder)
   try {
-    const other = existsSync(config) ? firstDifference(wanted, readJson(config)) : undefined
-    if (other) throw new InputError(`${config}: ${other.path}: holds ${show(other.b)}; this evaluation has ${show(other.a)}: choose another --out`)
-    if (!existsSync(config)) writeAtomic(config, `${JSON.stringify(wanted, null, 2)}\n`)
     if (lengthOf(transcripts) > 0) cutTo(transcripts, readFileSync(transcripts).lastIndexOf('\n') + 1)
-    return { transcripts, done: readRecords(transcripts, transcriptSchema), unlock }
+    const done = readRecords(transcripts, transcriptSchema)
+    const other = done.length > 0 ? firstDifference(wanted, readJson(config)) : undefined
+    if (other) throw new InputError(`${config}: ${other.path}: holds ${show(other.b)}; this evaluation has ${show(other.a)}: choose another --out`)
+    if (done.length === 0) writeAtomic(config, `${JSON.stringify(wanted, null, 2)}\n`) // nothing that another setting could spoil
+    return { transcripts, done, unlock }
   } catch (error) {
     unlock()
     throw error
