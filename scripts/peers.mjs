@@ -31,7 +31,17 @@ const peers = {
     fill(folder) {
       writeFileSync(join(folder, 'package.json'), '{"private": true}')
       // Without the optional packages: they are the binaries of every platform, CUDA's among them. The one that is used is named.
-      run('npm', ['install', '--prefix', folder, '--silent', '--ignore-scripts', '--omit=optional', '--no-audit', '--no-fund', ...this.wants])
+      run('npm', [
+        'install',
+        '--prefix',
+        folder,
+        '--silent',
+        '--ignore-scripts',
+        '--omit=optional',
+        '--no-audit',
+        '--no-fund',
+        ...this.wants,
+      ])
     },
   },
 }

@@ -64,10 +64,15 @@ const run = async (options: Options): Promise<void> => {
   const seconds = (performance.now() - started) / 1000
   texts.forEach((text, i) => {
     const [prompt, sample] = [Math.floor(i / options.samples), i % options.samples]
-    process.stdout.write(options.json ? `${JSON.stringify({ prompt, sample, ...text })}\n` : readable(text, texts.length > 1 ? `prompt ${prompt + 1}, sample ${sample + 1}` : ''))
+    process.stdout.write(
+      options.json
+        ? `${JSON.stringify({ prompt, sample, ...text })}\n`
+        : readable(text, texts.length > 1 ? `prompt ${prompt + 1}, sample ${sample + 1}` : ''),
+    )
   })
   const tokens = texts.reduce((sum, { tokens }) => sum + tokens.length, 0)
-  if (!options.json && process.stderr.isTTY) process.stderr.write(`${tokens} tokens in ${seconds.toFixed(1)} s, ${(tokens / seconds).toFixed(1)} per second\n`)
+  if (!options.json && process.stderr.isTTY)
+    process.stderr.write(`${tokens} tokens in ${seconds.toFixed(1)} s, ${(tokens / seconds).toFixed(1)} per second\n`)
   model.dispose()
 }
 

@@ -45,7 +45,8 @@ const logits = async (options: Options): Promise<void> => {
   const { tokenizer, source } = model
   const { vocabulary, maxPositions } = source.config
   const prompts = promptIds(tokenizer, vocabulary, options)
-  for (const { length } of prompts) if (length > maxPositions) throw new InputError(`prompt: ${length} tokens; the model has ${maxPositions} positions`)
+  for (const { length } of prompts)
+    if (length > maxPositions) throw new InputError(`prompt: ${length} tokens; the model has ${maxPositions} positions`)
   for (const ids of prompts) {
     const result = await sequenceLogits(model, ids)
     process.stdout.write(`${options.json ? JSON.stringify(result) : readable(result, tokenizer)}\n`)
@@ -67,6 +68,9 @@ const readable = ({ ids, next_logprobs, last_logits }: Logits, tokenizer: TextTo
     '',
     `log-probability of the text ${sum.toFixed(4)}${ids.length > 1 ? `, per token ${(sum / (ids.length - 1)).toFixed(4)}` : ''}`,
     '',
-    textTable([`next (the ${next.length} most probable)`, 'id', 'logit', 'log p'], next.map((id) => [token(id), String(id), last_logits[id].toFixed(4), (last_logits[id] - normaliser).toFixed(4)])),
+    textTable(
+      [`next (the ${next.length} most probable)`, 'id', 'logit', 'log p'],
+      next.map((id) => [token(id), String(id), last_logits[id].toFixed(4), (last_logits[id] - normaliser).toFixed(4)]),
+    ),
   ].join('\n')
 }

@@ -6,11 +6,22 @@ import { validate } from '../util/validate.js'
 import type { PromptOptions } from './promptOptions.js'
 
 const message = z.looseObject({ role: z.string(), content: z.string() })
-const conversation = z.union([
-  z.array(message).min(1).transform((messages) => ({ messages, addGenerationPrompt: true, variables: {} })),
-  z.strictObject({ messages: z.array(message).min(1), add_generation_prompt: z.boolean().default(true), variables: z.record(z.string(), z.unknown()).default({}) })
-    .transform(({ messages, variables, add_generation_prompt: addGenerationPrompt }) => ({ messages, addGenerationPrompt, variables })),
-], { error: 'expected messages, or {messages, add_generation_prompt, variables}' })
+const conversation = z.union(
+  [
+    z
+      .array(message)
+      .min(1)
+      .transform((messages) => ({ messages, addGenerationPrompt: true, variables: {} })),
+    z
+      .strictObject({
+        messages: z.array(message).min(1),
+        add_generation_prompt: z.boolean().default(true),
+        variables: z.record(z.string(), z.unknown()).default({}),
+      })
+      .transform(({ messages, variables, add_generation_prompt: addGenerationPrompt }) => ({ messages, addGenerationPrompt, variables })),
+  ],
+  { error: 'expected messages, or {messages, add_generation_prompt, variables}' },
+)
 
 /**
  * Prompts as token ids: texts with the tokens that the model puts around them, ids as they are, chats as their template writes them.
@@ -35,6 +46,8 @@ export const promptIds = (tokenizer: TextTokenizer, vocabulary: number, { text =
 const givenIds = (text: string, vocabulary: number): number[] =>
   text.split(',').map((part) => {
     const id = /^\s*\d{1,8}\s*$/.test(part) ? Number(part) : NaN
-    if (!(id < vocabulary)) throw new InputError(`--ids: holds ${JSON.stringify(part)}; expected token ids, 0 to ${vocabulary - 1}, with commas between`)
+    if (!(id < vocabulary)) {
+      throw new InputError(`--ids: holds ${JSON.stringify(part)}; expected token ids, 0 to ${vocabulary - 1}, with commas between`)
+    }
     return id
   })

@@ -39,5 +39,7 @@ const run = async (model: string, options: Options): Promise<void> => {
       line.update(Math.round(bytes / 1e6), file)
     },
   }).finally(() => line?.end())
-  process.stdout.write(options.json ? `${JSON.stringify(pulled)}\n` : `${pulled.name}: ${pulled.present ? 'was there already' : 'ready'}, ${pulled.path}\n`)
+  process.stdout.write(
+    options.json ? `${JSON.stringify(pulled)}\n` : `${pulled.name}: ${pulled.present ? 'was there already' : 'ready'}, ${pulled.path}\n`,
+  )
 }

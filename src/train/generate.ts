@@ -32,11 +32,15 @@ export interface Generated {
  * @throws InputError when a prompt and maxTokens exceed the model's positions
  */
 export const generate = async (
-  { source, tokenizer, policy, theta }: Pick<LanguageModel, 'source' | 'tokenizer' | 'policy' | 'theta'>, prompts: readonly (readonly number[])[], { stop = [], maxTokens, ...options }: GenerateOptions,
+  { source, tokenizer, policy, theta }: Pick<LanguageModel, 'source' | 'tokenizer' | 'policy' | 'theta'>,
+  prompts: readonly (readonly number[])[],
+  { stop = [], maxTokens, ...options }: GenerateOptions,
 ): Promise<Generated[]> => {
   const { maxPositions } = source.config
   const longest = prompts.reduce((most, { length }) => Math.max(most, length), 0)
-  if (longest + maxTokens > maxPositions) throw new InputError(`prompt: ${longest} tokens, and ${maxTokens} to come, are more than the model's ${maxPositions} positions`)
+  if (longest + maxTokens > maxPositions) {
+    throw new InputError(`prompt: ${longest} tokens, and ${maxTokens} to come, are more than the model's ${maxPositions} positions`)
+  }
   const stopTokens = new Set(tokenizer.stopTokens)
   const seen = stop.length ? window(stop) : 0
   const messages = await policy.sample(theta, prompts, {
@@ -50,7 +54,13 @@ export const generate = async (
     const ended = stopTokens.has(tokens.at(-1) ?? -1)
     const text = tokenizer.decode(ended ? tokens.slice(0, -1) : tokens)
     const at = firstStop(text, stop)
-    return { text: at < 0 ? text : text.slice(0, at), tokens, logProbs, samplingLogProbs, finish: at >= 0 ? 'stop' : ended ? 'end' : 'length' }
+    return {
+      text: at < 0 ? text : text.slice(0, at),
+      tokens,
+      logProbs,
+      samplingLogProbs,
+      finish: at >= 0 ? 'stop' : ended ? 'end' : 'length',
+    }
   })
 }
 

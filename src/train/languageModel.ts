@@ -72,7 +72,9 @@ export const sequenceLogits = async ({ source: { config }, weights }: LanguageMo
   let last: Float32Array = new Float32Array(0)
   for (let from = 0; from < ids.length; from += rows) {
     const places = Array.from({ length: Math.min(rows, ids.length - from) }, (_, i) => from + i)
-    const chunk = tf.tidy(() => decoderLogits(config, weights, tf.tensor2d([...ids], [1, ids.length], 'int32'), tf.tensor1d(places, 'int32')))
+    const chunk = tf.tidy(() =>
+      decoderLogits(config, weights, tf.tensor2d([...ids], [1, ids.length], 'int32'), tf.tensor1d(places, 'int32')),
+    )
     const values = (await chunk.data()) as Float32Array
     chunk.dispose()
     places.forEach((place, i) => {

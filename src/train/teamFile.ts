@@ -33,7 +33,8 @@ export interface TeamFile {
 }
 
 /**
- * Read a team. Paths are resolved against the file's folder; agents that name the same model resolve to the same text, so that their base is loaded once.
+ * Read a team. Paths are resolved against the file's folder; agents that name the same model resolve to the same text, so that their base
+ * is loaded once.
  *
  * @throws InputError naming file, field and what it holds; also when a model or adapter is not there
  */
@@ -43,27 +44,41 @@ export const readTeamFile = (file: string): TeamFile => {
   const found = agents.map((agent, i) => {
     const model = place(at, agent.model)
     if (!existsSync(model) && !pulledModels().includes(agent.model)) {
-      throw new InputError(`${file}: agents[${i}].model: holds ${show(agent.model)}; no such folder or GGUF file, and no pulled model of that name`)
+      throw new InputError(
+        `${file}: agents[${i}].model: holds ${show(agent.model)}; no such folder or GGUF file, and no pulled model of that name`,
+      )
     }
     if (agent.adapter === undefined) return { ...agent, model: existsSync(model) ? model : agent.model }
     const adapter = place(at, agent.adapter)
-    if (!existsSync(join(adapter, 'adapter_config.json'))) throw new InputError(`${file}: agents[${i}].adapter: holds ${show(agent.adapter)}; a folder with adapter_config.json is needed`)
+    if (!existsSync(join(adapter, 'adapter_config.json'))) {
+      throw new InputError(`${file}: agents[${i}].adapter: holds ${show(agent.adapter)}; a folder with adapter_config.json is needed`)
+    }
     return { ...agent, model: existsSync(model) ? model : agent.model, adapter }
   })
   router?.forEach((agent, turn) => {
-    if (agent >= agents.length) throw new InputError(`${file}: router[${turn}]: holds ${agent}; expected an agent, 0 to ${agents.length - 1}`)
+    if (agent >= agents.length) {
+      throw new InputError(`${file}: router[${turn}]: holds ${agent}; expected an agent, 0 to ${agents.length - 1}`)
+    }
   })
   return { agents: found, router: router ?? agents.map((_, i) => i) }
 }
 
 const place = (at: string, path: string): string => (isAbsolute(path) ? path : join(at, path))
 
-/** Write a team, atomically. Paths that lie in or beside the file's folder are written relative to it. @throws InputError when it cannot be written */
+/**
+ * Write a team, atomically. Paths that lie in or beside the file's folder are written relative to it.
+ *
+ * @throws InputError when it cannot be written
+ */
 export const writeTeamFile = (file: string, { agents, router }: TeamFile): void => {
   const at = dirname(resolve(file))
   const written = (path: string): string => (existsSync(path) || isAbsolute(path) ? relative(at, resolve(path)) || '.' : path)
   const content = {
-    agents: agents.map((agent) => ({ ...agent, model: written(agent.model), ...(agent.adapter !== undefined && { adapter: written(agent.adapter) }) })),
+    agents: agents.map((agent) => ({
+      ...agent,
+      model: written(agent.model),
+      ...(agent.adapter !== undefined && { adapter: written(agent.adapter) }),
+    })),
     router,
   }
   writeAtomic(file, `${JSON.stringify(content, null, 2)}\n`)

@@ -29,7 +29,9 @@ const withFile = <T>(file: string, f: (descriptor: number) => T): T => {
   try {
     descriptor = openSync(file, 'r')
   } catch (error) {
-    throw new InputError((error as NodeJS.ErrnoException).code === 'ENOENT' ? `${file}: no such file` : `${file}: cannot be read: ${messageOf(error)}`)
+    throw new InputError(
+      (error as NodeJS.ErrnoException).code === 'ENOENT' ? `${file}: no such file` : `${file}: cannot be read: ${messageOf(error)}`,
+    )
   }
   try {
     return f(descriptor)

@@ -33,12 +33,40 @@ const run = async (...args: string[]): Promise<string> => {
   await program.parseAsync(args, { from: 'user' })
   return out
 }
-const lines = async <T>(...args: string[]): Promise<T[]> => (await run(...args, '--json')).trim().split('\n').map((line) => JSON.parse(line) as T)
+const lines = async <T>(...args: string[]): Promise<T[]> =>
+  (await run(...args, '--json'))
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as T)
 
-interface Prompt { name: string; text: string; ids: number[]; next_logprobs: number[]; last_logits: number[]; greedy_ids: number[]; greedy_until_stop: number }
-interface Expected { prompts: Prompt[]; adapter: { prompts: Prompt[] }; chat: { messages: object[]; add_generation_prompt: boolean; variables: object; ids: number[] }[] }
-interface Logits { ids: number[]; next_logprobs: number[]; last_logits: number[] }
-interface Generated { prompt: number; sample: number; text: string; tokens: number[]; logProbs: number[]; samplingLogProbs: number[]; finish: string }
+interface Prompt {
+  name: string
+  text: string
+  ids: number[]
+  next_logprobs: number[]
+  last_logits: number[]
+  greedy_ids: number[]
+  greedy_until_stop: number
+}
+interface Expected {
+  prompts: Prompt[]
+  adapter: { prompts: Prompt[] }
+  chat: { messages: object[]; add_generation_prompt: boolean; variables: object; ids: number[] }[]
+}
+interface Logits {
+  ids: number[]
+  next_logprobs: number[]
+  last_logits: number[]
+}
+interface Generated {
+  prompt: number
+  sample: number
+  text: string
+  tokens: number[]
+  logProbs: number[]
+  samplingLogProbs: number[]
+  finish: string
+}
 
 const engines = [...(nativeEngine ? ['tensorflow'] : []), 'wasm']
 const apart = (a: number[], b: number[]): number => {
@@ -54,8 +82,19 @@ describe.skipIf(!shared)('commands on models', () => {
   describe.each(engines)('on %s', (engine) => {
     test.each(tiny)('logits: %s, with its adapter and without, is what transformers says', async (model) => {
       const { prompts, adapter } = expected(model)
-      for (const [given, options] of [[prompts, []], [adapter.prompts, ['--adapter', at(model, 'adapter')]]] as const) {
-        const results = await lines<Logits>('logits', '--engine', engine, '--model', at(model), ...options, ...given.flatMap(({ ids }) => ['--ids', ids.join()]))
+      for (const [given, options] of [
+        [prompts, []],
+        [adapter.prompts, ['--adapter', at(model, 'adapter')]],
+      ] as const) {
+        const results = await lines<Logits>(
+          'logits',
+          '--engine',
+          engine,
+          '--model',
+          at(model),
+          ...options,
+          ...given.flatMap(({ ids }) => ['--ids', ids.join()]),
+        )
         given.forEach((prompt, i) => {
           expect(results[i].ids).toEqual(prompt.ids)
           expect(apart(results[i].next_logprobs, prompt.next_logprobs)).toBeLessThan(2e-4)
@@ -66,7 +105,18 @@ describe.skipIf(!shared)('commands on models', () => {
 
     test.each(tiny)('generate: %s continues as transformers does, and stops where it does', async (model) => {
       const { prompts } = expected(model)
-      const texts = await lines<Generated>('generate', '--engine', engine, '--model', at(model), '--temperature', '0', '--max-tokens', '16', ...prompts.flatMap(({ ids }) => ['--ids', ids.join()]))
+      const texts = await lines<Generated>(
+        'generate',
+        '--engine',
+        engine,
+        '--model',
+        at(model),
+        '--temperature',
+        '0',
+        '--max-tokens',
+        '16',
+        ...prompts.flatMap(({ ids }) => ['--ids', ids.join()]),
+      )
       texts.forEach(({ tokens, finish }, i) => {
         const { greedy_ids, greedy_until_stop } = prompts[i]
         expect(tokens).toEqual(greedy_ids.slice(0, greedy_until_stop))
@@ -87,7 +137,12 @@ describe.skipIf(!shared)('commands on models', () => {
   })
 
   test('generate: samples, top-k, top-p, stop texts, both kinds of log-probabilities', async () => {
-    const options = ['generate', '--model', at('tiny-llama'), '--text', 'one two', '--text', 'three', '--samples', '3', '--max-tokens', '12', '--seed', '5']
+    const options = [
+      'generate',
+      '--model',
+      at('tiny-llama'),
+      '--text', 'one two', '--text', 'three', '--samples', '3', '--max-tokens', '12', '--seed', '5',
+    ]
     const plain = await lines<Generated>(...options)
     expect(plain.map(({ prompt, sample }) => [prompt, sample])).toEqual([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]])
     for (const { logProbs, samplingLogProbs } of plain) expect(logProbs).toEqual(samplingLogProbs)
@@ -105,7 +160,9 @@ describe.skipIf(!shared)('commands on models', () => {
 
   test('merge: the merged folder says what the adapted model says', async () => {
     const out = join(folder, 'merged')
-    expect(await run('merge', '--model', at('tiny-qwen2'), '--adapter', at('tiny-qwen2', 'adapter'), '--out', out, '--dtype', 'float32')).toBe(`${out}\n`)
+    expect(
+      await run('merge', '--model', at('tiny-qwen2'), '--adapter', at('tiny-qwen2', 'adapter'), '--out', out, '--dtype', 'float32'),
+    ).toBe(`${out}\n`)
     const { ids, last_logits } = expected('tiny-qwen2').adapter.prompts[0]
     const [result] = await lines<Logits>('logits', '--model', out, '--ids', ids.join())
     expect(apart(result.last_logits, last_logits)).toBeLessThan(2e-4)
@@ -120,14 +177,23 @@ describe.skipIf(!shared)('commands on models', () => {
   })
 
   test.each([
-    [['logits', '--model', 'nowhere', '--text', 'x'], 'model: holds "nowhere"; no such folder or file, and no pulled model of that name (mine; see'],
+    [
+      ['logits', '--model', 'nowhere', '--text', 'x'],
+      'model: holds "nowhere"; no such folder or file, and no pulled model of that name (mine; see teamtr pull)',
+    ],
     [['logits', '--model', '/tiny-llama'], 'one of --text, --ids, --chat is needed'],
     [['logits', '--model', '/tiny-llama', '--ids', '1,x'], '--ids: holds "x"; expected token ids, 0 to 383'],
     [['logits', '--model', '/tiny-llama', '--ids', '384'], '--ids: holds "384"'],
     [['logits', '--model', '/tiny-qwen2', '--text', ''], 'a prompt has no tokens'],
     [['logits', '--model', '/tiny-llama', '--chat', '/tiny-llama/config.json'], 'config.json: '],
-    [['logits', '--model', '/tiny-llama', '--adapter', '/tiny-qwen3/adapter', '--text', 'x'], 'adapter_model.safetensors: tensor "base_model.model.model.layers.2.'],
-    [['generate', '--model', '/tiny-llama', '--text', 'x', '--max-tokens', '512'], 'prompt: 2 tokens, and 512 to come, are more than the model\'s 512 positions'],
+    [
+      ['logits', '--model', '/tiny-llama', '--adapter', '/tiny-qwen3/adapter', '--text', 'x'],
+      'adapter_model.safetensors: tensor "base_model.model.model.layers.2.',
+    ],
+    [
+      ['generate', '--model', '/tiny-llama', '--text', 'x', '--max-tokens', '512'],
+      "prompt: 2 tokens, and 512 to come, are more than the model's 512 positions",
+    ],
     [['pull', 'nothing'], 'pull: holds "nothing"; expected smollm2'],
     [['pull', 'some/model'], 'pull: holds "some/model"; no such path here, and for a hub\'s name HF_ENDPOINT'],
     [['pull', '/tiny-llama/adapter'], 'holds no config.json and 0 .gguf files'],

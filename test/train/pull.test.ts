@@ -35,15 +35,23 @@ describe.skipIf(!model)('from a hub', () => {
     const content = (name: string) => readFileSync(join(model!, name))
     const tree = files.map((path) => {
       const bytes = content(path)
-      const blob = { type: 'file', path, size: bytes.length, oid: createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex') }
-      return path.endsWith('.safetensors') ? { ...blob, lfs: { oid: createHash('sha256').update(bytes).digest('hex'), size: bytes.length, pointerSize: 134 } } : blob
+      const blob = {
+        type: 'file',
+        path,
+        size: bytes.length,
+        oid: createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex'),
+      }
+      return path.endsWith('.safetensors')
+        ? { ...blob, lfs: { oid: createHash('sha256').update(bytes).digest('hex'), size: bytes.length, pointerSize: 134 } }
+        : blob
     })
     server = createServer((request, response) => {
       const path = request.url!
       asked.push({ path, authorization: request.headers.authorization })
       const file = new RegExp(`^/owner/tiny/resolve/${SHA}/([\\w.-]+)$`).exec(path)?.[1]
       if (path === '/api/models/owner/tiny/revision/main') response.end(change(path, Buffer.from(JSON.stringify({ sha: SHA }))))
-      else if (path === `/api/models/owner/tiny/tree/${SHA}`) response.end(change(path, Buffer.from(JSON.stringify([...tree, { type: 'directory', path: 'x', size: 0, oid: 'x' }]))))
+      else if (path === `/api/models/owner/tiny/tree/${SHA}`)
+        response.end(change(path, Buffer.from(JSON.stringify([...tree, { type: 'directory', path: 'x', size: 0, oid: 'x' }]))))
       else if (file && files.includes(file)) response.end(change(file, content(file)))
       else response.writeHead(path.includes('gated') ? 401 : 404).end()
     })
@@ -55,12 +63,15 @@ describe.skipIf(!model)('from a hub', () => {
     change = (_, content) => content
     asked.length = 0
   })
-  const fetchModel = (name = 'owner/tiny', environment: Record<string, string> = {}) => pull(name, { environment: { HF_ENDPOINT: `${endpoint}/`, ...environment } })
+  const fetchModel = (name = 'owner/tiny', environment: Record<string, string> = {}) =>
+    pull(name, { environment: { HF_ENDPOINT: `${endpoint}/`, ...environment } })
 
   test('a model arrives whole, checked, under its name, with a record of where it is from', async () => {
     const { name, path, present } = await fetchModel('owner/tiny', { HF_TOKEN: 'secret' })
     expect([name, present]).toEqual(['tiny', false])
-    expect(readdirSync(path).sort()).toEqual([...readdirSync(model!).filter((file) => !['adapter', 'expected.json'].includes(file)), 'source.json'].sort())
+    expect(readdirSync(path).sort()).toEqual(
+      [...readdirSync(model!).filter((file) => !['adapter', 'expected.json'].includes(file)), 'source.json'].sort(),
+    )
     expect(JSON.parse(readFileSync(join(path, 'source.json'), 'utf8'))).toEqual({ model: 'owner/tiny', revision: SHA })
     expect(openModel('tiny').config).toEqual(openModel(model!).config)
     expect(asked.every(({ authorization }) => authorization === 'Bearer secret')).toBe(true)
@@ -68,12 +79,32 @@ describe.skipIf(!model)('from a hub', () => {
   })
 
   test.each<[string, (path: string, content: Buffer) => Buffer, RegExp]>([
-    ['a file with other bytes', (path, content) => (path.endsWith('00002-of-00002.safetensors') ? Buffer.from(content).fill(1, 180_000) : content), /model-00002-of-00002\.safetensors: its hash is not the one/],
-    ['a configuration with other bytes', (path, content) => (path === 'config.json' ? Buffer.from(content).fill(32, 0, 1) : content), /config\.json: its hash/],
-    ['a cut file', (path, content) => (path === 'tokenizer.json' ? content.subarray(0, 100) : content), /tokenizer\.json: 100 of \d+ bytes arrived/],
-    ['a file that goes on', (path, content) => (path === 'tokenizer.json' ? Buffer.concat([content, content]) : content), /tokenizer\.json: more than the announced/],
+    [
+      'a file with other bytes',
+      (path, content) => (path.endsWith('00002-of-00002.safetensors') ? Buffer.from(content).fill(1, 180_000) : content),
+      /model-00002-of-00002\.safetensors: its hash is not the one/,
+    ],
+    [
+      'a configuration with other bytes',
+      (path, content) => (path === 'config.json' ? Buffer.from(content).fill(32, 0, 1) : content),
+      /config\.json: its hash/,
+    ],
+    [
+      'a cut file',
+      (path, content) => (path === 'tokenizer.json' ? content.subarray(0, 100) : content),
+      /tokenizer\.json: 100 of \d+ bytes arrived/,
+    ],
+    [
+      'a file that goes on',
+      (path, content) => (path === 'tokenizer.json' ? Buffer.concat([content, content]) : content),
+      /tokenizer\.json: more than the announced/,
+    ],
     ['no JSON', (path, content) => (path.endsWith('main') ? Buffer.from('<html>') : content), /owner\/tiny: the hub's answer: /],
-    ['no weights', (path, content) => (path.includes('/tree/') ? Buffer.from('[]') : content), /owner\/tiny: the hub has no safetensors of it/],
+    [
+      'no weights',
+      (path, content) => (path.includes('/tree/') ? Buffer.from('[]') : content),
+      /owner\/tiny: the hub has no safetensors of it/,
+    ],
   ])('%s: one clear line, and nothing stays', async (_, spoil, message) => {
     change = spoil
     const error = await fetchModel().then(() => undefined, (error: unknown) => error)

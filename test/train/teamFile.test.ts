@@ -25,7 +25,12 @@ const team = {
 test('paths are resolved against the file, and the router is complete', () => {
   const read = readTeamFile(write(team))
   expect(read.router).toEqual([0, 1, 2])
-  expect(read.agents[0]).toEqual({ name: 'solver', model: join(folder, 'base'), adapter: join(folder, 'adapters/solver'), role: 'You solve.' })
+  expect(read.agents[0]).toEqual({
+    name: 'solver',
+    model: join(folder, 'base'),
+    adapter: join(folder, 'adapters/solver'),
+    role: 'You solve.',
+  })
   expect(new Set(read.agents.map(({ model }) => model)).size).toBe(1)
   expect(readTeamFile(write({ ...team, router: [0, 1, 0, 2] })).router).toEqual([0, 1, 0, 2])
 })
@@ -45,8 +50,14 @@ test.each<[object, string]>([
   [{}, 'team.json: agents: missing'],
   [{ agents: [] }, 'team.json: agents: holds []'],
   [{ agents: [{ model: 'base', adaptor: 'x' }] }, 'team.json: agents[0]: unknown key "adaptor" (did you mean "adapter"?)'],
-  [{ agents: [{ model: 'base' }, { model: 'elsewhere' }] }, 'team.json: agents[1].model: holds "elsewhere"; no such folder or GGUF file, and no pulled model'],
-  [{ agents: [{ model: 'base', adapter: 'base' }] }, 'team.json: agents[0].adapter: holds "base"; a folder with adapter_config.json is needed'],
+  [
+    { agents: [{ model: 'base' }, { model: 'elsewhere' }] },
+    'team.json: agents[1].model: holds "elsewhere"; no such folder or GGUF file, and no pulled model',
+  ],
+  [
+    { agents: [{ model: 'base', adapter: 'base' }] },
+    'team.json: agents[0].adapter: holds "base"; a folder with adapter_config.json is needed',
+  ],
   [{ agents: [{ model: 'base' }], router: [0, 1] }, 'team.json: router[1]: holds 1; expected an agent, 0 to 0'],
 ])('%j is refused in one line', (content, message) => {
   write(content)

@@ -1,4 +1,7 @@
-/** Chat templates: Jinja, as models bring them, rendered by @huggingface/jinja. They are untrusted: bounded in length, loops, time and output. */
+/**
+ * Chat templates: Jinja, as models bring them, rendered by @huggingface/jinja. They are untrusted: bounded in length, loops, time and
+ * output.
+ */
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja'
 import { InputError, messageOf } from '../../util/errors.js'
 import { withTimeLimit } from '../../util/timeLimit.js'
@@ -27,8 +30,8 @@ const SECONDS = 2
 
 /**
  * Compile a template. It sees what `transformers` gives it (`messages`, `add_generation_prompt`, `tools` and `documents` as none, the
- * special tokens), but no clock: `strftime_now` is not defined, so that the same messages always give the same prompt. A template that dates its
- * prompts takes `date_string` as a variable.
+ * special tokens), but no clock: `strftime_now` is not defined, so that the same messages always give the same prompt. A template that
+ * dates its prompts takes `date_string` as a variable.
  *
  * @param tokens special tokens by name, for example `bos_token`
  * @param where what the template came from, for messages

@@ -10,7 +10,17 @@ import type { StoredTensor } from './safetensors.js'
 
 /** A metadata value. Arrays of numbers and booleans are typed arrays (booleans as 0 and 1). */
 export type GgufValue = string | number | boolean | readonly string[] | GgufNumbers
-export type GgufNumbers = Uint8Array | Int8Array | Uint16Array | Int16Array | Uint32Array | Int32Array | Float32Array | Float64Array | BigUint64Array | BigInt64Array
+export type GgufNumbers =
+  | Uint8Array
+  | Int8Array
+  | Uint16Array
+  | Int16Array
+  | Uint32Array
+  | Int32Array
+  | Float32Array
+  | Float64Array
+  | BigUint64Array
+  | BigInt64Array
 
 export interface GgufFile {
   readonly metadata: ReadonlyMap<string, GgufValue>
@@ -25,7 +35,9 @@ const MAX_STRINGS = 2 ** 22
 const MAX_DIMENSIONS = 4
 
 /** Types of metadata values: bytes of one, and how to read it or many. */
-const valueTypes: readonly (undefined | { readonly width: number; readonly one: (b: Buffer) => number | bigint; readonly many: new (b: ArrayBuffer) => GgufNumbers })[] = [
+const valueTypes: readonly (
+  undefined | { readonly width: number; readonly one: (b: Buffer) => number | bigint; readonly many: new (b: ArrayBuffer) => GgufNumbers }
+)[] = [
   { width: 1, one: (b) => b.readUInt8(), many: Uint8Array },
   { width: 1, one: (b) => b.readInt8(), many: Int8Array },
   { width: 2, one: (b) => b.readUInt16LE(), many: Uint16Array },
@@ -178,11 +190,17 @@ const readDescription = (cursor: Cursor, file: string, index: number): Descripti
   const from = cursor.u64(where)
   const known = blockTypes[type]
   if (!known) {
-    throw new InputError(`${where}: is stored as ${typeName(type)}; ${Object.values(blockTypes).map((t) => t!.label).join(', ')} can be read`)
+    throw new InputError(
+      `${where}: is stored as ${typeName(type)}; ${Object.values(blockTypes)
+        .map((t) => t!.label)
+        .join(', ')} can be read`,
+    )
   }
   const elements = shape.reduce((a, b) => a * b, 1)
   if (!Number.isSafeInteger(elements)) throw new InputError(`${where}: shape [${shape}] has more elements than any file`)
-  if ((shape.at(-1) ?? 1) % known.elements !== 0) throw new InputError(`${where}: rows of ${shape.at(-1)} are no multiple of ${known.label}'s blocks of ${known.elements}`)
+  if ((shape.at(-1) ?? 1) % known.elements !== 0) {
+    throw new InputError(`${where}: rows of ${shape.at(-1)} are no multiple of ${known.label}'s blocks of ${known.elements}`)
+  }
   return { name, where, shape, type, from, bytes: (elements / known.elements) * known.bytes }
 }
 
@@ -192,6 +210,8 @@ const checkPlaces = (file: string, tensors: readonly Description[], size: number
   for (const { where, from, bytes } of [...tensors].sort((a, b) => a.from - b.from || a.bytes - b.bytes)) {
     if (from < end) throw new InputError(`${where}: begins at byte ${from}, inside the tensor before it, which ends at ${end}`)
     end = from + bytes
-    if (!(end <= size)) throw new InputError(`${where}: ends at byte ${end} of ${Math.max(0, size)}; the file is truncated or its header wrong`)
+    if (!(end <= size)) {
+      throw new InputError(`${where}: ends at byte ${end} of ${Math.max(0, size)}; the file is truncated or its header wrong`)
+    }
   }
 }

@@ -6,7 +6,10 @@ import type { GgufFile, GgufValue } from './ggufFile.js'
 import type { Located } from './hub.js'
 import type { StoredTensor } from './safetensors.js'
 
-/** What is done with `ARCHITECTURE.…`: read, required to hold one of these values where it is there, or without effect. As in hubConfig.ts, nothing else passes. */
+/**
+ * What is done with `ARCHITECTURE.…`: read, required to hold one of these values where it is there, or without effect. As in hubConfig.ts,
+ * nothing else passes.
+ */
 const read = [
   'block_count', 'context_length', 'embedding_length', 'feed_forward_length', 'attention.head_count', 'attention.head_count_kv',
   'attention.layer_norm_rms_epsilon', 'attention.key_length', 'attention.value_length', 'rope.freq_base', 'rope.scaling.factor',
@@ -37,7 +40,9 @@ export const ggufConfig = ({ metadata, tensors }: GgufFile, file: string): Decod
     const value = metadata.get(key)
     throw new InputError(`${file}: ${show(key)}: ${value === undefined ? 'missing' : `holds ${show(value)}`}; ${right}`)
   }
-  const architecture = architectures.find((name) => name === metadata.get('general.architecture')) ?? refuse('general.architecture', `one of ${architectures.join(', ')} is supported`)
+  const architecture =
+    architectures.find((name) => name === metadata.get('general.architecture')) ??
+    refuse('general.architecture', `one of ${architectures.join(', ')} is supported`)
   refuseUnknown(metadata, architecture, refuse)
   const number = (name: string, fallback?: number): number => {
     const value = metadata.get(`${architecture}.${name}`) ?? fallback
@@ -45,11 +50,17 @@ export const ggufConfig = ({ metadata, tensors }: GgufFile, file: string): Decod
   }
   const [hidden, heads] = [number('embedding_length'), number('attention.head_count')]
   const headDim = number('attention.key_length', hidden / heads)
-  if (number('attention.value_length', headDim) !== headDim) refuse(`${architecture}.attention.value_length`, `only that of the keys, ${headDim}, is supported`)
-  if (number('rope.dimension_count', headDim) !== headDim) refuse(`${architecture}.rope.dimension_count`, `only the width of a head, ${headDim}, is supported`)
+  if (number('attention.value_length', headDim) !== headDim)
+    refuse(`${architecture}.attention.value_length`, `only that of the keys, ${headDim}, is supported`)
+  if (number('rope.dimension_count', headDim) !== headDim)
+    refuse(`${architecture}.rope.dimension_count`, `only the width of a head, ${headDim}, is supported`)
   const linear = metadata.get(`${architecture}.rope.scaling.type`) === 'linear' ? number('rope.scaling.factor') : undefined
   const factors = tensors.get('rope_freqs.weight')
-  if (factors && (factors.shape.join() !== String(headDim / 2) || linear)) throw new InputError(`${file}: tensor "rope_freqs.weight": has shape [${factors.shape}]; [${headDim / 2}] without other scaling is needed`)
+  if (factors && (factors.shape.join() !== String(headDim / 2) || linear)) {
+    throw new InputError(
+      `${file}: tensor "rope_freqs.weight": has shape [${factors.shape}]; [${headDim / 2}] without other scaling is needed`,
+    )
+  }
   const vocabulary = tensors.get('token_embd.weight')?.shape[0]
   if (vocabulary === undefined) throw new InputError(`${file}: tensor "token_embd.weight": missing`)
   if (vocabulary !== number('vocab_size', vocabulary)) refuse(`${architecture}.vocab_size`, `the embedding has ${vocabulary} rows`)
@@ -85,7 +96,8 @@ const refuseUnknown = (metadata: GgufFile['metadata'], architecture: string, ref
   if ((metadata.get('split.count') ?? 1) !== 1) refuse('split.count', 'a model in one file is needed')
   for (const [key, value] of metadata) {
     if (!key.startsWith(`${architecture}.`)) {
-      if (!/^(general|tokenizer|quantize|split)\./.test(key)) refuse(key, 'the key is not known here and may change what the model computes')
+      if (!/^(general|tokenizer|quantize|split)\./.test(key))
+        refuse(key, 'the key is not known here and may change what the model computes')
       continue
     }
     const name = key.slice(architecture.length + 1)
@@ -96,20 +108,10 @@ const refuseUnknown = (metadata: GgufFile['metadata'], architecture: string, ref
 }
 
 const names: Readonly<Record<string, string>> = {
-  'token_embd': 'model.embed_tokens',
-  'output_norm': 'model.norm',
-  'output': 'lm_head',
-  'attn_norm': 'input_layernorm',
-  'ffn_norm': 'post_attention_layernorm',
-  'attn_q': 'self_attn.q_proj',
-  'attn_k': 'self_attn.k_proj',
-  'attn_v': 'self_attn.v_proj',
-  'attn_output': 'self_attn.o_proj',
-  'attn_q_norm': 'self_attn.q_norm',
-  'attn_k_norm': 'self_attn.k_norm',
-  'ffn_gate': 'mlp.gate_proj',
-  'ffn_up': 'mlp.up_proj',
-  'ffn_down': 'mlp.down_proj',
+  'token_embd': 'model.embed_tokens', 'output_norm': 'model.norm', 'output': 'lm_head', 'attn_norm': 'input_layernorm', 'ffn_norm':
+  'post_attention_layernorm', 'attn_q': 'self_attn.q_proj', 'attn_k': 'self_attn.k_proj', 'attn_v': 'self_attn.v_proj', 'attn_output':
+  'self_attn.o_proj', 'attn_q_norm': 'self_attn.q_norm', 'attn_k_norm': 'self_attn.k_norm', 'ffn_gate': 'mlp.gate_proj', 'ffn_up':
+  'mlp.up_proj', 'ffn_down': 'mlp.down_proj',
 }
 
 /**

@@ -20,12 +20,23 @@ interface Kind {
 
 const gpt2: Kind = { pre_tokenizer: byteLevel(true), normalizer: null, ignoreMerges: false, bos: false }
 const singleDigits: Kind = { ...gpt2, pre_tokenizer: sequence({ type: 'Digits', individual_digits: true }, byteLevel(true)) }
-const llama3: Kind = { pre_tokenizer: sequence(split(likeGpt4('\\p{N}{1,3}')), byteLevel(false)), normalizer: null, ignoreMerges: true, bos: true }
-const qwen2: Kind = { pre_tokenizer: sequence(split(likeGpt4('\\p{N}')), byteLevel(false)), normalizer: { type: 'NFC' }, ignoreMerges: false, bos: false }
+const llama3: Kind = {
+  pre_tokenizer: sequence(split(likeGpt4('\\p{N}{1,3}')), byteLevel(false)),
+  normalizer: null,
+  ignoreMerges: true,
+  bos: true,
+}
+const qwen2: Kind = {
+  pre_tokenizer: sequence(split(likeGpt4('\\p{N}')), byteLevel(false)),
+  normalizer: { type: 'NFC' },
+  ignoreMerges: false,
+  bos: false,
+}
 
 /** By `tokenizer.ggml.pre`: how text is split before the merges. */
 const kinds: Readonly<Record<string, Kind>> = {
-  'gpt-2': gpt2, 'smollm': singleDigits, 'starcoder': singleDigits, 'llama-bpe': llama3, 'llama3': llama3, 'llama-v3': llama3, 'qwen2': qwen2, 'deepseek-r1-qwen': qwen2,
+  'gpt-2': gpt2, smollm: singleDigits, starcoder: singleDigits, 'llama-bpe': llama3, llama3: llama3, 'llama-v3': llama3, qwen2: qwen2,
+  'deepseek-r1-qwen': qwen2,
 }
 
 /** Types of tokens. */
@@ -47,11 +58,16 @@ export const ggufTokenizer = ({ metadata }: GgufFile, file: string): { files: To
   }
   const strings = (name: string): readonly string[] => {
     const value = metadata.get(key(name))
-    return Array.isArray(value) && value.every((item) => typeof item === 'string') ? value : refuse(key(name), 'expected an array of strings')
+    return Array.isArray(value) && value.every((item) => typeof item === 'string')
+      ? value
+      : refuse(key(name), 'expected an array of strings')
   }
   if (metadata.get(key('model')) !== 'gpt2') refuse(key('model'), '"gpt2", byte-level BPE, is supported')
   const pre = metadata.get(key('pre'))
-  const kind = typeof pre === 'string' && Object.hasOwn(kinds, pre) ? kinds[pre] : refuse(key('pre'), `one of ${Object.keys(kinds).join(', ')} is supported`)
+  const kind =
+    typeof pre === 'string' && Object.hasOwn(kinds, pre)
+      ? kinds[pre]
+      : refuse(key('pre'), `one of ${Object.keys(kinds).join(', ')} is supported`)
   const tokens = strings('tokens')
   const types = metadata.get(key('token_type')) ?? new Int32Array(tokens.length).fill(1)
   if (!(types instanceof Int32Array || types instanceof Uint32Array) || types.length !== tokens.length) {
@@ -72,7 +88,10 @@ export const ggufTokenizer = ({ metadata }: GgufFile, file: string): { files: To
   const [bos, eos, unk, pad] = ['bos', 'eos', 'unknown', 'padding'].map(named)
   const ofType = (...wanted: number[]) => tokens.flatMap((content, id) => (wanted.includes(types[id]) ? [{ id, content }] : []))
   const special = ofType(UNKNOWN, CONTROL)
-  const added = [...special.map((token) => ({ ...token, special: true, normalized: false })), ...ofType(USER_DEFINED).map((token) => ({ ...token, special: false, normalized: false }))]
+  const added = [
+    ...special.map((token) => ({ ...token, special: true, normalized: false })),
+    ...ofType(USER_DEFINED).map((token) => ({ ...token, special: false, normalized: false })),
+  ]
 
   const begins = metadata.get(key('add_bos_token')) ?? kind.bos
   const stops = [eos, ...['eot', 'eom'].map(named), ...special.filter(({ content }) => ends.includes(content)).map(({ id }) => id)]
@@ -89,14 +108,19 @@ export const ggufTokenizer = ({ metadata }: GgufFile, file: string): { files: To
         post_processor: around([begins === true ? bos : undefined, metadata.get(key('add_eos_token')) === true ? eos : undefined], tokens),
         decoder: byteLevel(true),
         model: {
-          type: 'BPE', dropout: null, unk_token: null, continuing_subword_prefix: null, end_of_word_suffix: null, fuse_unk: false, byte_fallback: false,
-          ignore_merges: kind.ignoreMerges, vocab: Object.fromEntries(vocab), merges: strings('merges').map((merge) => merge.split(' ')),
+          type: 'BPE', dropout: null, unk_token: null, continuing_subword_prefix: null, end_of_word_suffix: null, fuse_unk: false,
+          byte_fallback: false,
+          ignore_merges: kind.ignoreMerges,
+          vocab: Object.fromEntries(vocab),
+          merges: strings('merges').map((merge) => merge.split(' ')),
         },
       },
       config: {
         tokenizer_class: 'PreTrainedTokenizerFast',
         clean_up_tokenization_spaces: false,
-        ...Object.fromEntries(Object.entries({ bos, eos, unk, pad }).map(([name, id]) => [`${name}_token`, id === undefined ? null : tokens[id]])),
+        ...Object.fromEntries(
+          Object.entries({ bos, eos, unk, pad }).map(([name, id]) => [`${name}_token`, id === undefined ? null : tokens[id]]),
+        ),
       },
       template: template === undefined || typeof template === 'string' ? template : refuse('tokenizer.chat_template', 'expected a text'),
     },

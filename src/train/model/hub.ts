@@ -1,6 +1,6 @@
 /**
- * Checkpoints in the Hugging Face layout (config.json, safetensors in one file or shards, peft adapters) for the families that the decoder covers:
- * Llama, Qwen2, Qwen3. Their matrices are [out, in] and one per projection; ours are [in, out] and side by side (layout.ts).
+ * Checkpoints in the Hugging Face layout (config.json, safetensors in one file or shards, peft adapters) for the families that the decoder
+ * covers: Llama, Qwen2, Qwen3. Their matrices are [out, in] and one per projection; ours are [in, out] and side by side (layout.ts).
  */
 import { existsSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -27,13 +27,8 @@ export interface Correspondence {
 }
 
 const modules: Record<Projection, string> = {
-  query: 'self_attn.q_proj',
-  key: 'self_attn.k_proj',
-  value: 'self_attn.v_proj',
-  out: 'self_attn.o_proj',
-  gate: 'mlp.gate_proj',
-  up: 'mlp.up_proj',
-  down: 'mlp.down_proj',
+  query: 'self_attn.q_proj', key: 'self_attn.k_proj', value: 'self_attn.v_proj', out: 'self_attn.o_proj', gate: 'mlp.gate_proj', up:
+  'mlp.up_proj', down: 'mlp.down_proj',
 }
 
 /** Every tensor of a decoder's hub checkpoint. */
@@ -46,7 +41,10 @@ export const hubTensors = (config: DecoderConfig): Correspondence[] => {
       plain(`${hub}.input_layernorm.weight`, `${slot}.attention.norm`, [d]),
       plain(`${hub}.post_attention_layernorm.weight`, `${slot}.mlp.norm`, [d]),
       ...(config.qkNorm
-        ? [plain(`${hub}.self_attn.q_norm.weight`, `${slot}.attention.queryNorm`, [headDim]), plain(`${hub}.self_attn.k_norm.weight`, `${slot}.attention.keyNorm`, [headDim])]
+        ? [
+            plain(`${hub}.self_attn.q_norm.weight`, `${slot}.attention.queryNorm`, [headDim]),
+            plain(`${hub}.self_attn.k_norm.weight`, `${slot}.attention.keyNorm`, [headDim]),
+          ]
         : []),
       ...linears(config).flatMap(({ name, input, outputs, bias }) => {
         let column = 0
@@ -83,8 +81,20 @@ export const hubAdapterTensors = (config: DecoderConfig, lora: LoraConfig): Corr
         .flatMap((output, i) => {
           const hub = `base_model.model.model.layers.${l}.${modules[output as Projection]}`
           return [
-            { hub: `${hub}.lora_A.weight`, shape: [lora.rank, input], slot: `${at}.loraA`, column: i * lora.rank * input, transposed: false },
-            { hub: `${hub}.lora_B.weight`, shape: [outputs[output], lora.rank], slot: `${at}.loraB.${output}`, column: 0, transposed: false },
+            {
+              hub: `${hub}.lora_A.weight`,
+              shape: [lora.rank, input],
+              slot: `${at}.loraA`,
+              column: i * lora.rank * input,
+              transposed: false,
+            },
+            {
+              hub: `${hub}.lora_B.weight`,
+              shape: [outputs[output], lora.rank],
+              slot: `${at}.loraB.${output}`,
+              column: 0,
+              transposed: false,
+            },
           ]
         })
     })).flat()
@@ -105,13 +115,19 @@ const transpose = (from: Matrix, to: Matrix, rows: number, columns: number): voi
   for (let r = 0; r < rows; r += TILE) {
     for (let c = 0; c < columns; c += TILE) {
       const [rEnd, cEnd] = [Math.min(rows, r + TILE), Math.min(columns, c + TILE)]
-      for (let i = r; i < rEnd; i++) for (let j = c; j < cEnd; j++) to.array[to.from + j * to.stride + i] = from.array[from.from + i * from.stride + j]
+      for (let i = r; i < rEnd; i++)
+        for (let j = c; j < cEnd; j++) to.array[to.from + j * to.stride + i] = from.array[from.from + i * from.stride + j]
     }
   }
 }
 
 /** Copy a hub tensor's values into those of its slot. */
-const fromHub = ({ shape: [rows, input], column, transposed }: Correspondence, slot: ParameterSlot, values: Float32Array, data: Float32Array): void => {
+const fromHub = (
+  { shape: [rows, input], column, transposed }: Correspondence,
+  slot: ParameterSlot,
+  values: Float32Array,
+  data: Float32Array,
+): void => {
   if (transposed) transpose({ array: values, from: 0, stride: input }, { array: data, from: column, stride: slot.shape[1] }, rows, input)
   else data.set(values, column)
 }
@@ -131,10 +147,19 @@ export const toHub = (part: Correspondence, layout: readonly ParameterSlot[], va
 /** A decoder's parameters (trained, say) as tensors under their hub names. @param values in the order of the decoder's layout */
 export const parameterTensors = (config: DecoderConfig, values: Float32Array): Map<string, Located> => {
   const layout = decoderLayout(config)
-  return new Map(hubTensors(config).map((part) => [part.hub, { file: 'parameters', tensor: { dtype: 'F32', shape: part.shape, read: () => toHub(part, layout, values).data } }]))
+  return new Map(
+    hubTensors(config).map((part) => [
+      part.hub,
+      { file: 'parameters', tensor: { dtype: 'F32', shape: part.shape, read: () => toHub(part, layout, values).data } },
+    ]),
+  )
 }
 
-/** A folder's weights, slot by slot in the order of the decoder's layout: one slot is in memory at a time. @throws InputError naming the tensor that is missing, has another shape or cannot be read */
+/**
+ * A folder's weights, slot by slot in the order of the decoder's layout: one slot is in memory at a time.
+ *
+ * @throws InputError naming the tensor that is missing, has another shape or cannot be read
+ */
 export const readHubWeights = (folder: string, config: DecoderConfig): Generator<NamedArray> => weightsOf(config, storedTensors(folder))
 
 /** The same out of tensors by their hub names. @throws InputError as `readHubWeights`, and naming a tensor that the model has no use for */
@@ -149,14 +174,19 @@ const isTiedHead = (name: string, { tied }: DecoderConfig, stored: ReadonlyMap<s
   const embedding = stored.get('model.embed_tokens.weight')?.tensor
   if (!tied || name !== 'lm_head.weight' || !embedding) return false
   const { file, tensor } = stored.get(name)!
-  const same = tensor.shape.join() === embedding.shape.join() && Buffer.compare(Buffer.from(tensor.read().buffer), Buffer.from(embedding.read().buffer)) === 0
-  if (!same) throw new InputError(`${file}: tensor "lm_head.weight": differs from the embedding, though tie_word_embeddings says they are one`)
+  const same =
+    tensor.shape.join() === embedding.shape.join() &&
+    Buffer.compare(Buffer.from(tensor.read().buffer), Buffer.from(embedding.read().buffer)) === 0
+  if (!same) {
+    throw new InputError(`${file}: tensor "lm_head.weight": differs from the embedding, though tie_word_embeddings says they are one`)
+  }
   return true
 }
 
 const refuseOthers = (parts: readonly Correspondence[], stored: ReadonlyMap<string, Located>): void => {
   const known = new Set(parts.map(({ hub }) => hub))
-  for (const [name, { file }] of stored) if (!known.has(name)) throw new InputError(`${file}: tensor ${show(name)}: the model that the configuration describes has none of this name`)
+  const other = [...stored].find(([name]) => !known.has(name))
+  if (other) throw new InputError(`${other[1].file}: tensor ${show(other[0])}: the model that the configuration describes has none of this name`)
 }
 
 const adapterSchema = z.looseObject({
@@ -173,10 +203,14 @@ const adapterSchema = z.looseObject({
   modules_to_save: z.null().default(null),
 })
 
-/** Fields of adapter_config.json that no number depends on once an adapter is trained, and those that matter only beside a field that is checked. */
+/**
+ * Fields of adapter_config.json that no number depends on once an adapter is trained, and those that matter only beside a field that is
+ * checked.
+ */
 const adapterHarmless = new Set([
   'auto_mapping', 'base_model_name_or_path', 'inference_mode', 'init_lora_weights', 'lora_dropout', 'megatron_core', 'peft_version',
-  'qalora_group_size', 'revision', 'task_type', 'ensure_weight_tying', 'eva_config', 'corda_config', 'loftq_config', 'lora_ga_config', 'runtime_config',
+  'qalora_group_size', 'revision', 'task_type', 'ensure_weight_tying', 'eva_config', 'corda_config', 'loftq_config', 'lora_ga_config',
+  'runtime_config',
 ])
 
 const isOff = (value: unknown): boolean =>
@@ -192,7 +226,9 @@ export const readHubAdapterConfig = (folder: string): LoraConfig => {
     }
   }
   for (const field of ['rank_pattern', 'alpha_pattern'] as const) {
-    if (Object.keys(hub[field]).length) throw new InputError(`${file}: ${field}: holds ${show(hub[field])}; one rank and alpha for all targets are supported ({})`)
+    if (Object.keys(hub[field]).length) {
+      throw new InputError(`${file}: ${field}: holds ${show(hub[field])}; one rank and alpha for all targets are supported ({})`)
+    }
   }
   const targets = projections.filter((p) => hub.target_modules.includes(peftName(p)))
   // peft scales by α/r, and with rslora by α/√r.
@@ -214,7 +250,11 @@ export interface Located {
   readonly tensor: StoredTensor
 }
 
-function* slotsOf(layout: readonly ParameterSlot[], parts: readonly Correspondence[], stored: ReadonlyMap<string, Located>): Generator<NamedArray> {
+function* slotsOf(
+  layout: readonly ParameterSlot[],
+  parts: readonly Correspondence[],
+  stored: ReadonlyMap<string, Located>,
+): Generator<NamedArray> {
   const bySlot = groupBySlot(parts)
   for (const slot of layout) {
     // What is stored was checked against the file's size, so checking shapes first bounds the allocation.
@@ -231,7 +271,9 @@ const find = ({ hub, shape }: Correspondence, stored: ReadonlyMap<string, Locate
     const files = new Set([...stored.values()].map(({ file }) => file))
     throw new InputError(`${[...files].join(', ')}: tensor ${show(hub)}: missing; shape [${shape}] is needed`)
   }
-  if (found.tensor.shape.join() !== shape.join()) throw new InputError(`${found.file}: tensor ${show(hub)}: has shape [${found.tensor.shape}]; [${shape}] is needed`)
+  if (found.tensor.shape.join() !== shape.join()) {
+    throw new InputError(`${found.file}: tensor ${show(hub)}: has shape [${found.tensor.shape}]; [${shape}] is needed`)
+  }
   return found.tensor
 }
 
@@ -249,7 +291,9 @@ export const storedTensors = (folder: string): Map<string, Located> => {
   const shards = new Map<string, Map<string, Located>>()
   const tensors = new Map<string, Located>()
   for (const [name, shard] of Object.entries(weight_map)) {
-    if (basename(shard) !== shard || shard === '..' || shard === '.') throw new InputError(`${index}: weight_map: ${show(name)} is in ${show(shard)}; a file name in the same folder is needed`)
+    if (basename(shard) !== shard || shard === '..' || shard === '.') {
+      throw new InputError(`${index}: weight_map: ${show(name)} is in ${show(shard)}; a file name in the same folder is needed`)
+    }
     if (!shards.has(shard)) shards.set(shard, located(join(folder, shard)))
     const found = shards.get(shard)!.get(name)
     if (!found) throw new InputError(`${join(folder, shard)}: tensor ${show(name)}: missing, though ${index} says it is there`)
@@ -258,4 +302,5 @@ export const storedTensors = (folder: string): Map<string, Located> => {
   return tensors
 }
 
-const located = (file: string): Map<string, Located> => new Map([...openSafetensors(file).tensors].map(([name, tensor]) => [name, { file, tensor }]))
+const located = (file: string): Map<string, Located> =>
+  new Map([...openSafetensors(file).tensors].map(([name, tensor]) => [name, { file, tensor }]))

@@ -1,6 +1,7 @@
 /**
- * config.json and generation_config.json of the families that the decoder covers: Llama, Qwen2, Qwen3. A field that changes the mathematics is never
- * ignored: each is read, or has to hold the one value that is computed here, or is known to be without effect; anything else is refused by name.
+ * config.json and generation_config.json of the families that the decoder covers: Llama, Qwen2, Qwen3. A field that changes the
+ * mathematics is never ignored: each is read, or has to hold the one value that is computed here, or is known to be without effect;
+ * anything else is refused by name.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -73,15 +74,21 @@ const only: Readonly<Record<string, readonly unknown[]>> = {
 
 /** Fields that no number depends on: provenance, storage, defaults of generation. */
 const harmless = new Set([
-  'bos_token_id', 'eos_token_id', 'pad_token_id', 'torch_dtype', 'dtype', 'transformers_version', 'use_cache', 'initializer_range', '_name_or_path', 'name_or_path',
-  'return_dict', 'return_dict_in_generate', 'id2label', 'label2id', 'task_specific_params', 'problem_type', 'finetuning_task', 'tokenizer_class', 'transformers.js_config',
-  '_attn_implementation', '_attn_implementation_autoset', 'attn_implementation', 'unsloth_fixed', 'unsloth_version', 'keys_to_ignore_at_inference', 'max_length', 'min_length',
-  'do_sample', 'temperature', 'top_k', 'top_p', 'typical_p', 'num_beams', 'repetition_penalty', 'length_penalty', 'no_repeat_ngram_size', 'tie_encoder_decoder',
+  'bos_token_id', 'eos_token_id', 'pad_token_id', 'torch_dtype', 'dtype', 'transformers_version', 'use_cache', 'initializer_range',
+  '_name_or_path', 'name_or_path', 'return_dict', 'return_dict_in_generate', 'id2label', 'label2id', 'task_specific_params', 'problem_type',
+  'finetuning_task', 'tokenizer_class', 'transformers.js_config', '_attn_implementation', '_attn_implementation_autoset',
+  'attn_implementation', 'unsloth_fixed', 'unsloth_version', 'keys_to_ignore_at_inference', 'max_length', 'min_length', 'do_sample',
+  'temperature', 'top_k', 'top_p', 'typical_p', 'num_beams', 'repetition_penalty', 'length_penalty', 'no_repeat_ngram_size',
+  'tie_encoder_decoder',
 ])
 
 const architectures: Readonly<Record<string, string>> = { llama: 'LlamaForCausalLM', qwen2: 'Qwen2ForCausalLM', qwen3: 'Qwen3ForCausalLM' }
 
-/** The decoder that a folder's config.json describes. @throws InputError naming file, field and value, for anything that would not be computed as it says */
+/**
+ * The decoder that a folder's config.json describes.
+ *
+ * @throws InputError naming file, field and value, for anything that would not be computed as it says
+ */
 export const readHubConfig = (folder: string): DecoderConfig => {
   const file = join(folder, 'config.json')
   return hubConfig(readJson(file), file)
@@ -93,11 +100,18 @@ export const hubConfig = (content: unknown, file: string): DecoderConfig => {
   const family = hub.model_type
   refuseUnknown(hub, architectures[family], file)
   if (family !== 'llama' && hub.mlp_bias) throw new InputError(`${file}: mlp_bias: holds true; ${family} models have none`)
-  if (family === 'qwen2' && hub.attention_bias === false) throw new InputError(`${file}: attention_bias: holds false; qwen2 models have biases on q, k and v`)
+  if (family === 'qwen2' && hub.attention_bias === false) {
+    throw new InputError(`${file}: attention_bias: holds false; qwen2 models have biases on q, k and v`)
+  }
   const { hidden_size: hidden, num_attention_heads: heads, num_key_value_heads: kvHeads } = hub
   const headDim = hub.head_dim ?? hidden / heads
-  if (headDim % 2 !== 0) throw new InputError(`${file}: head_dim: ${hub.head_dim ? 'holds' : 'is'} ${headDim}; an even number is needed (hidden_size / num_attention_heads where it is not given)`)
-  if (kvHeads && heads % kvHeads !== 0) throw new InputError(`${file}: num_key_value_heads: holds ${kvHeads}; a divisor of num_attention_heads, ${heads}, is needed`)
+  if (headDim % 2 !== 0) {
+    const holds = hub.head_dim ? 'holds' : 'is hidden_size / num_attention_heads,'
+    throw new InputError(`${file}: head_dim: ${holds} ${headDim}; an even number is needed`)
+  }
+  if (kvHeads && heads % kvHeads !== 0) {
+    throw new InputError(`${file}: num_key_value_heads: holds ${kvHeads}; a divisor of num_attention_heads, ${heads}, is needed`)
+  }
   const { ropeTheta, scaling } = rotary(hub, file)
   return validate(decoderSchema, {
     vocabulary: hub.vocab_size,
@@ -143,14 +157,20 @@ const isEmpty = (value: unknown): boolean => typeof value === 'object' && value 
 const rotary = (hub: z.output<typeof hubSchema>, file: string): { ropeTheta: number; scaling: Scaling } => {
   const key = hub.rope_parameters ? 'rope_parameters' : 'rope_scaling'
   const { rope_theta, type, rope_type, partial_rotary_factor = 1, ...rest } = hub[key] ?? {}
-  if (partial_rotary_factor !== 1) throw new InputError(`${file}: ${key}.partial_rotary_factor: holds ${show(partial_rotary_factor)}; only 1 is supported`)
-  const ropeTheta = validate(z.number().positive(), rope_theta ?? hub.rope_theta ?? 10_000, `${file}: ${rope_theta ? `${key}.rope_theta` : 'rope_theta'}`)
+  if (partial_rotary_factor !== 1) {
+    throw new InputError(`${file}: ${key}.partial_rotary_factor: holds ${show(partial_rotary_factor)}; only 1 is supported`)
+  }
+  const ropeTheta = validate(
+    z.number().positive(),
+    rope_theta ?? hub.rope_theta ?? 10_000,
+    `${file}: ${rope_theta ? `${key}.rope_theta` : 'rope_theta'}`,
+  )
   return { ropeTheta, scaling: validate(scalingSchema, { rope_type: rope_type ?? type ?? 'default', ...rest }, `${file}: ${key}`) }
 }
 
 /**
- * What each rotary frequency is divided by. `llama3`: frequencies whose wavelength exceeds the original context / low_freq_factor by `factor`, those below
- * original context / high_freq_factor by nothing, in between linearly in the frequency.
+ * What each rotary frequency is divided by. `llama3`: frequencies whose wavelength exceeds the original context / low_freq_factor by
+ * `factor`, those below original context / high_freq_factor by nothing, in between linearly in the frequency.
  */
 const ropeFactors = (scaling: Scaling, theta: number, headDim: number): number[] | undefined => {
   if (scaling.rope_type === 'default') return undefined
@@ -169,7 +189,11 @@ const ropeFactors = (scaling: Scaling, theta: number, headDim: number): number[]
 const id = z.int().min(0).max(2 ** 24)
 const endSchema = z.looseObject({ eos_token_id: z.union([id, z.array(id)]).nullish() })
 
-/** The tokens that end a message: generation_config.json's, else config.json's; none where neither says. @throws InputError naming file and field */
+/**
+ * The tokens that end a message: generation_config.json's, else config.json's; none where neither says.
+ *
+ * @throws InputError naming file and field
+ */
 export const readStopTokens = (folder: string): number[] => {
   for (const name of ['generation_config.json', 'config.json']) {
     const file = join(folder, name)
@@ -194,8 +218,16 @@ export interface HubExtras {
 export const hubConfigOf = (config: DecoderConfig, { dtype, bos, stopTokens }: HubExtras): Record<string, unknown> => {
   const { qkNorm, qkvBias, outBias, mlpBias } = config
   const family = qkNorm ? 'qwen3' : qkvBias && !outBias ? 'qwen2' : 'llama'
-  const fits = config.norm === 'rms' && config.positions === 'rotary' && config.mlp === 'swiglu' && (family === 'qwen2' || qkvBias === outBias) && (family === 'llama' || !mlpBias)
-  if (!fits) throw new InputError(`model: no family of the Hugging Face layout (${Object.keys(architectures).join(', ')}) has this combination of norms, positions, MLP and biases`)
+  const fits =
+    config.norm === 'rms' &&
+    config.positions === 'rotary' &&
+    config.mlp === 'swiglu' &&
+    (family === 'qwen2' || qkvBias === outBias) &&
+    (family === 'llama' || !mlpBias)
+  if (!fits) {
+    const families = Object.keys(architectures).join(', ')
+    throw new InputError(`model: no family of the Hugging Face layout (${families}) has this combination of norms, positions, MLP and biases`)
+  }
   return {
     architectures: [architectures[family]],
     model_type: family,
@@ -231,6 +263,8 @@ const scalingOf = ({ ropeFactors: factors, ropeTheta, headDim }: DecoderConfig):
   if (!factors) return null
   const known = [{ rope_type: 'linear', factor: factors[0] } as const, ...published]
   const found = known.find((scaling) => ropeFactors(scaling, ropeTheta, headDim)!.every((x, i) => Math.abs(x / factors[i] - 1) < 1e-6))
-  if (!found) throw new InputError('model: its rotary factors are those of no scaling that a config.json can name here (linear, or that of Llama 3)')
+  if (!found) {
+    throw new InputError('model: its rotary factors are those of no scaling that a config.json can name here (linear, or that of Llama 3)')
+  }
   return found
 }

@@ -28,7 +28,9 @@ const bitsOf = (values: Float32Array): Uint32Array => new Uint32Array(values.buf
 
 /** float32 as little-endian bfloat16. */
 export const toBfloat16 = (values: Float32Array): Uint16Array =>
-  Uint16Array.from(bitsOf(values), (bits) => ((bits & 0x7fffffff) > 0x7f800000 ? (bits >>> 16) | 64 : (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16))
+  Uint16Array.from(bitsOf(values), (bits) =>
+    (bits & 0x7fffffff) > 0x7f800000 ? (bits >>> 16) | 64 : (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16,
+  )
 
 /** float32 as little-endian half precision; what is too large becomes infinity. */
 export const toFloat16 = (values: Float32Array): Uint16Array => Uint16Array.from(values, toHalf)
@@ -38,7 +40,8 @@ const toHalf = (x: number): number => {
   const size = Math.abs(x)
   if (Number.isNaN(x)) return 0x7e00
   if (size >= 65520) return sign | 0x7c00
-  // Spacing of half-precision numbers at this size; a significand that rounds up to the next power of two carries into the exponent by itself.
+  // Spacing of half-precision numbers at this size; a significand that rounds up to the next power of two carries into the exponent by
+  // itself.
   const exponent = size < 2 ** -14 ? -14 : Math.floor(Math.log2(size))
   return sign | (((exponent + 14) << 10) + roundToEven(size / 2 ** (exponent - 10)))
 }

@@ -13,7 +13,21 @@ import { bfloat16, float16, toBfloat16, toFloat16 } from './numbers.js'
 const MAX_HEADER = 100_000_000
 
 /** Bytes per element. */
-const widths: Record<string, number> = { F64: 8, F32: 4, F16: 2, BF16: 2, I64: 8, U64: 8, I32: 4, U32: 4, I16: 2, U16: 2, I8: 1, U8: 1, BOOL: 1 }
+const widths: Record<string, number> = {
+  F64: 8,
+  F32: 4,
+  F16: 2,
+  BF16: 2,
+  I64: 8,
+  U64: 8,
+  I32: 4,
+  U32: 4,
+  I16: 2,
+  U16: 2,
+  I8: 1,
+  U8: 1,
+  BOOL: 1,
+}
 
 const entrySchema = z.object({
   dtype: z.string(),
@@ -37,7 +51,8 @@ export interface SafetensorsFile {
 /**
  * Read and check a file's header.
  *
- * @throws InputError naming the file and the tensor: no such file, header longer than the file or than 100 MB, no JSON, unknown dtype, a shape that
+ * @throws InputError naming the file and the tensor: no such file, header longer than the file or than 100 MB, no JSON, unknown dtype, a
+ *   shape that
  *   does not match its bytes, bytes outside the file, or tensors that overlap or leave gaps
  */
 export const openSafetensors = (file: string): SafetensorsFile => {
@@ -59,8 +74,12 @@ export const openSafetensors = (file: string): SafetensorsFile => {
     const width = Object.hasOwn(widths, dtype) ? widths[dtype] : undefined
     if (width === undefined) throw new InputError(`${where}: dtype: holds ${show(dtype)}; one of ${Object.keys(widths).join(', ')}`)
     const bytes = shape.reduce((a, b) => a * b, width)
-    if (to - from !== bytes) throw new InputError(`${where}: data_offsets: hold ${to - from} bytes; ${dtype} of shape [${shape}] has ${bytes}`)
-    if (to > size - start) throw new InputError(`${where}: data_offsets: end at byte ${to} of ${size - start}; the file is truncated or its header wrong`)
+    if (to - from !== bytes) {
+      throw new InputError(`${where}: data_offsets: hold ${to - from} bytes; ${dtype} of shape [${shape}] has ${bytes}`)
+    }
+    if (to > size - start) {
+      throw new InputError(`${where}: data_offsets: end at byte ${to} of ${size - start}; the file is truncated or its header wrong`)
+    }
     spans.push({ name, from, to })
     tensors.set(name, { dtype, shape, read: () => toFloat32(readBytes(file, start + from, bytes, where), dtype, where) })
   }
@@ -73,7 +92,8 @@ const readHeader = (file: string): { header: object; start: number; size: number
   if (size < 8) throw new InputError(`${file}: ${size} bytes; a safetensors file has at least 8`)
   const length = readBytes(file, 0, 8, file).readBigUInt64LE()
   if (length > BigInt(MAX_HEADER) || length > BigInt(size - 8)) {
-    throw new InputError(`${file}: says its header has ${length} bytes, with ${size - 8} left in the file and ${MAX_HEADER} allowed; truncated, or not a safetensors file`)
+    const says = `says its header has ${length} bytes, with ${size - 8} left in the file and ${MAX_HEADER} allowed`
+    throw new InputError(`${file}: ${says}; truncated, or not a safetensors file`)
   }
   const start = 8 + Number(length)
   let header: unknown
@@ -83,7 +103,9 @@ const readHeader = (file: string): { header: object; start: number; size: number
     if (error instanceof InputError) throw error
     throw new InputError(`${file}: header: is not valid JSON: ${messageOf(error)}`)
   }
-  if (typeof header !== 'object' || header === null || Array.isArray(header)) throw new InputError(`${file}: header: holds ${show(header)}; expected an object`)
+  if (typeof header !== 'object' || header === null || Array.isArray(header)) {
+    throw new InputError(`${file}: header: holds ${show(header)}; expected an object`)
+  }
   return { header, start, size }
 }
 
@@ -92,7 +114,10 @@ const checkSpans = (file: string, spans: { name: string; from: number; to: numbe
   spans.sort((a, b) => a.from - b.from || a.to - b.to)
   let end = 0
   for (const { name, from, to } of spans) {
-    if (from !== end) throw new InputError(`${file}: tensor ${show(name)}: starts at byte ${from}, ${from < end ? 'inside the tensor before it, which ends' : 'with a gap after the tensor before it, which ends'} at ${end}`)
+    if (from !== end) {
+      const how = from < end ? 'inside' : 'with a gap after'
+      throw new InputError(`${file}: tensor ${show(name)}: starts at byte ${from}, ${how} the tensor before it, which ends at ${end}`)
+    }
     end = to
   }
   if (end !== size) throw new InputError(`${file}: ${size - end} bytes after its last tensor`)
@@ -133,7 +158,9 @@ export const writeTensors = (file: string, tensors: readonly PendingTensor[], me
     const bytes = shape.reduce((a, b) => a * b, widths[dtype])
     return [name, { dtype, shape, data_offsets: [end, (end += bytes)] }] as const
   })
-  const json = JSON.stringify(Object.fromEntries([...(Object.keys(metadata).length ? [['__metadata__', metadata] as const] : []), ...entries]))
+  const json = JSON.stringify(
+    Object.fromEntries([...(Object.keys(metadata).length ? [['__metadata__', metadata] as const] : []), ...entries]),
+  )
   const text = Buffer.from(json)
   const header = Buffer.alloc(8 + Math.ceil(text.length / 8) * 8, ' ')
   header.writeBigUInt64LE(BigInt(header.length - 8))
@@ -142,7 +169,9 @@ export const writeTensors = (file: string, tensors: readonly PendingTensor[], me
     yield header
     for (const { name, shape, dtype, read } of tensors) {
       const values = read()
-      if (values.length !== shape.reduce((a, b) => a * b, 1)) throw new RangeError(`tensor ${name}: ${values.length} elements for shape [${shape}]`)
+      if (values.length !== shape.reduce((a, b) => a * b, 1)) {
+        throw new RangeError(`tensor ${name}: ${values.length} elements for shape [${shape}]`)
+      }
       const stored = dtype === 'F32' ? values : dtype === 'F16' ? toFloat16(values) : toBfloat16(values)
       yield new Uint8Array(stored.buffer, stored.byteOffset, stored.byteLength)
     }

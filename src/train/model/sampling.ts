@@ -19,7 +19,8 @@ export interface Drawn {
 }
 
 /**
- * By the inverse of the cumulative distribution: one random number a token. Of equally probable tokens, those of lower id count as more probable.
+ * By the inverse of the cumulative distribution: one random number a token. Of equally probable tokens, those of lower id count as more
+ * probable.
  *
  * @param scores a row of logits
  * @param weights scratch space, as long as the row
@@ -49,7 +50,11 @@ export const draw = (scores: Float32Array, { temperature, topK, topP }: Sampling
 
 const index = (found: number): number | undefined => (found < 0 ? undefined : found)
 
-/** The tokens that top-k and top-p leave, most probable first; undefined: all, in the order of their ids. @param total the sum of `weights` */
+/**
+ * The tokens that top-k and top-p leave, most probable first; undefined: all, in the order of their ids.
+ *
+ * @param total the sum of `weights`
+ */
 const keep = (scores: Float32Array, weights: Float64Array, total: number, topK = Infinity, topP = 1): Uint32Array | undefined => {
   if (topK >= scores.length && topP >= 1) return undefined
   // Tokens of less than (1 − p)/V each have less than 1 − p together: the ones that top-p keeps are among the others.

@@ -64,11 +64,17 @@ const ggufSource = (file: string): ModelSource => {
 /** Every token must have a row of the embedding; more rows than tokens is usual. */
 const fitting = (tokenizer: TextTokenizer, { vocabulary }: DecoderConfig, where: string): TextTokenizer => {
   const most = Math.max(tokenizer.vocabulary, ...tokenizer.stopTokens.map((id) => id + 1))
-  if (most > vocabulary) throw new InputError(`${where}: the tokenizer has the token id ${most - 1}; the model's embedding has ${vocabulary} rows`)
+  if (most > vocabulary) {
+    throw new InputError(`${where}: the tokenizer has the token id ${most - 1}; the model's embedding has ${vocabulary} rows`)
+  }
   return tokenizer
 }
 
-/** The weights, slot by slot: one is in memory at a time. @throws InputError naming the tensor that is missing, superfluous, shaped otherwise or cut */
+/**
+ * The weights, slot by slot: one is in memory at a time.
+ *
+ * @throws InputError naming the tensor that is missing, superfluous, shaped otherwise or cut
+ */
 export const weightArrays = ({ config, tensors }: ModelSource): Generator<NamedArray> => weightsOf(config, tensors)
 
 /** The weights as the decoder's tensors. @returns tensors that the caller disposes */
@@ -95,7 +101,9 @@ const modelPath = (model: string): string => {
   const places = [model, ...(/^[\w.-]+$/.test(model) ? [join(modelsFolder(), model)] : [])]
   for (const place of places.filter((place) => existsSync(place))) {
     if (!statSync(place).isDirectory()) {
-      if (!isGguf(place)) throw new InputError(`model: ${show(place)} is a file of another format; a folder with config.json, or a GGUF file, is needed`)
+      if (!isGguf(place)) {
+        throw new InputError(`model: ${show(place)} is a file of another format; a folder with config.json, or a GGUF file, is needed`)
+      }
       return place
     }
     if (existsSync(join(place, 'config.json'))) return place
@@ -103,10 +111,12 @@ const modelPath = (model: string): string => {
     if (files.length === 1) return join(place, files[0])
     throw new InputError(`model: ${show(place)} holds no config.json and ${files.length} .gguf files; one of both is needed`)
   }
-  throw new InputError(`model: holds ${show(model)}; no such folder or file, and no pulled model of that name (${pulledModels().join(', ') || 'none is pulled'}; see teamtr pull --help)`)
+  const pulled = pulledModels().join(', ') || 'none is pulled'
+  throw new InputError(`model: holds ${show(model)}; no such folder or file, and no pulled model of that name (${pulled}; see teamtr pull)`)
 }
 
 const isGguf = (file: string): boolean => fileSize(file) >= 4 && readBytes(file, 0, 4, file).toString('latin1') === 'GGUF'
 
 /** Names of the models in the cache. */
-export const pulledModels = (): string[] => (existsSync(modelsFolder()) ? readdirSync(modelsFolder()).filter((name) => !name.endsWith('.tmp')).sort() : [])
+export const pulledModels = (): string[] =>
+  (existsSync(modelsFolder()) ? readdirSync(modelsFolder()) : []).filter((name) => !name.endsWith('.tmp')).sort()

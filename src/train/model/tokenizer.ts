@@ -53,22 +53,34 @@ const size = z.int().min(0).max(2 ** 24)
 const tokenizerSchema = z.object({
   model: z.object({
     type: z.literal('BPE').default('BPE'),
-    vocab: z.custom<object>((value) => typeof value === 'object' && value !== null && !Array.isArray(value), 'expected an object of token ids'),
+    vocab: z.custom<object>(
+      (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+      'expected an object of token ids',
+    ),
     merges: z.array(z.unknown()),
     dropout: z.literal(0).nullish(),
     continuing_subword_prefix: z.literal('').nullish(),
   }),
-  added_tokens: z.array(z.object({ id: size, content: z.string().min(1), single_word: z.literal(false).default(false), special: z.boolean().default(false) })).default([]),
+  added_tokens: z
+    .array(
+      z.object({ id: size, content: z.string().min(1), single_word: z.literal(false).default(false), special: z.boolean().default(false) }),
+    )
+    .default([]),
 })
 
 /**
- * The tokenizer of a model folder: tokenizer.json, tokenizer_config.json, and chat_template.jinja, which has precedence over a template in the config.
+ * The tokenizer of a model folder: tokenizer.json, tokenizer_config.json, and chat_template.jinja, which has precedence over a template in
+ * the config.
  *
  * @param stopTokens the model's end-of-sequence ids (generation_config.json, config.json); none: the tokenizer's own `eos_token`
  * @throws InputError naming file and field: what is missing, malformed, or not supported
  */
 export const readTokenizer = (folder: string, stopTokens: readonly number[] = []): TextTokenizer => {
-  const config = validate(z.record(z.string(), z.unknown()), readJson(join(folder, 'tokenizer_config.json')), join(folder, 'tokenizer_config.json'))
+  const config = validate(
+    z.record(z.string(), z.unknown()),
+    readJson(join(folder, 'tokenizer_config.json')),
+    join(folder, 'tokenizer_config.json'),
+  )
   const jinja = join(folder, 'chat_template.jinja')
   const template = existsSync(jinja) ? readText(jinja) : defaultTemplate(config.chat_template, join(folder, 'tokenizer_config.json'))
   const file = join(folder, 'tokenizer.json')
@@ -82,7 +94,12 @@ const defaultTemplate = (value: unknown, file: string): string | undefined => {
   return Array.isArray(templates) ? templates.find(({ name }) => name === 'default')?.template : templates ?? undefined
 }
 
-/** A tokenizer from the content of its files. @param where folder or file that it came from, for messages @throws InputError as `readTokenizer` */
+/**
+ * A tokenizer from the content of its files.
+ *
+ * @param where folder or file that it came from, for messages
+ * @throws InputError as `readTokenizer`
+ */
 export const textTokenizer = (files: TokenizerFiles, stopTokens: readonly number[], where: string): TextTokenizer => {
   const own = validate(configSchema, files.config, `${where}: tokenizer_config.json`)
   const at = `${where}: tokenizer.json`
@@ -90,11 +107,22 @@ export const textTokenizer = (files: TokenizerFiles, stopTokens: readonly number
   const vocabulary = checkedVocabulary(model.vocab, at)
   checkMerges(model.merges, vocabulary, at)
   checkPatterns(files.tokenizer, at)
-  const hub = guarded(at, () => new HubTokenizer(
-    { normalizer: null, pre_tokenizer: null, post_processor: null, decoder: null, ...files.tokenizer, added_tokens: added.length ? files.tokenizer.added_tokens : [] },
-    // `transformers` 5 leaves spaces as they are unless the configuration asks.
-    { ...files.config, clean_up_tokenization_spaces: own.clean_up_tokenization_spaces ?? false },
-  ))
+  const hub = guarded(
+    at,
+    () =>
+      new HubTokenizer(
+        {
+          normalizer: null,
+          pre_tokenizer: null,
+          post_processor: null,
+          decoder: null,
+          ...files.tokenizer,
+          added_tokens: added.length ? files.tokenizer.added_tokens : [],
+        },
+        // `transformers` 5 leaves spaces as they are unless the configuration asks.
+        { ...files.config, clean_up_tokenization_spaces: own.clean_up_tokenization_spaces ?? false },
+      ),
+  )
   for (const { content, id } of added) vocabulary.set(content, id)
   const specials: Record<string, string> = {}
   for (const name of specialNames) {
@@ -103,7 +131,11 @@ export const textTokenizer = (files: TokenizerFiles, stopTokens: readonly number
   }
   const special = new Set(added.filter((token) => token.special).map(({ id }) => id))
   const stops = stopTokens.length ? [...stopTokens] : [hub.token_to_id(specials.eos_token ?? '')].filter((id) => id !== undefined)
-  if (stops.length === 0) throw new InputError(`${where}: no token ends a message: eos_token in tokenizer_config.json, or eos_token_id in generation_config.json, is needed`)
+  if (stops.length === 0) {
+    throw new InputError(
+      `${where}: no token ends a message: eos_token in tokenizer_config.json, or eos_token_id in generation_config.json, is needed`,
+    )
+  }
   return {
     vocabulary: [...vocabulary.values()].reduce((most, id) => Math.max(most, id + 1), 0),
     endToken: stops[0],
@@ -132,7 +164,9 @@ export const textTokenizer = (files: TokenizerFiles, stopTokens: readonly number
 const checkedVocabulary = (vocab: object, at: string): Map<string, number> => {
   const ids = new Map<string, number>(Object.entries(vocab))
   for (const [token, id] of ids) {
-    if (!size.safeParse(id).success) throw new InputError(`${at}: model.vocab: ${show(token)}: holds ${show(id)}; expected a token id, 0 to 2^24`)
+    if (!size.safeParse(id).success) {
+      throw new InputError(`${at}: model.vocab: ${show(token)}: holds ${show(id)}; expected a token id, 0 to 2^24`)
+    }
   }
   return ids
 }
@@ -143,7 +177,9 @@ const checkMerges = (merges: readonly unknown[], vocabulary: ReadonlyMap<string,
     const parts: unknown[] = typeof merge === 'string' ? merge.split(' ') : Array.isArray(merge) ? merge : []
     const known = parts.length === 2 && [...parts, parts.join('')].every((token) => typeof token === 'string' && vocabulary.has(token))
     if (!known || typeof merge !== typeof merges[0]) {
-      throw new InputError(`${at}: model.merges[${i}]: holds ${show(merge)}; expected two tokens whose union is a token, all as strings or all as pairs`)
+      throw new InputError(
+        `${at}: model.merges[${i}]: holds ${show(merge)}; expected two tokens whose union is a token, all as strings or all as pairs`,
+      )
     }
   })
 }
@@ -153,7 +189,12 @@ const checkPatterns = (value: unknown, at: string, depth = 0): void => {
   if (typeof value !== 'object' || value === null || depth > 16) return
   for (const [key, inner] of Object.entries(value)) {
     if (key === 'vocab' || key === 'merges' || key === 'added_tokens') continue
-    if (key === 'pattern') validate(z.union([z.object({ Regex: z.string().max(10_000) }), z.object({ String: z.string().max(10_000) })]), inner, `${at}: pattern`)
+    if (key === 'pattern')
+      validate(
+        z.union([z.object({ Regex: z.string().max(10_000) }), z.object({ String: z.string().max(10_000) })]),
+        inner,
+        `${at}: pattern`,
+      )
     checkPatterns(inner, at, depth + 1)
   }
 }

@@ -27,7 +27,12 @@ export interface AdapterValues {
 export const writeAdapter = (folder: string, config: DecoderConfig, { lora, values }: AdapterValues, base: string): void =>
   intoFolder(folder, (at) => {
     const layout = loraLayout(config, lora)
-    const tensors = hubAdapterTensors(config, lora).map((part) => ({ name: part.hub, shape: part.shape, dtype: 'F32' as const, read: () => toHub(part, layout, values).data }))
+    const tensors = hubAdapterTensors(config, lora).map((part) => ({
+      name: part.hub,
+      shape: part.shape,
+      dtype: 'F32' as const,
+      read: () => toHub(part, layout, values).data,
+    }))
     writeJson(join(at, 'adapter_config.json'), {
       peft_type: 'LORA',
       task_type: 'CAUSAL_LM',
@@ -53,15 +58,16 @@ const stored: Readonly<Record<Dtype, StoredType>> = { float32: 'F32', float16: '
 
 /** Files of a Hugging Face folder that go along with its weights unchanged. */
 const companions = [
-  'generation_config.json', 'tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja', 'special_tokens_map.json', 'added_tokens.json',
-  'vocab.json', 'merges.txt', 'tokenizer.model', 'LICENSE',
+  'generation_config.json', 'tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja', 'special_tokens_map.json',
+  'added_tokens.json', 'vocab.json', 'merges.txt', 'tokenizer.model', 'LICENSE',
 ]
 
 /**
  * Write a model, with an adapter's product added to its weights: W + (α/r) B A. One tensor is in memory at a time.
  *
  * @param dtype how the weights are stored; default: as the model's are, and float32 for one that is quantised
- * @throws InputError when the folder exists and is not empty, cannot be written, or the model's weights cannot be read; nothing half-written stays
+ * @throws InputError when the folder exists and is not empty, cannot be written, or the model's weights cannot be read; nothing
+ *   half-written stays
  */
 export const writeMerged = (folder: string, source: ModelSource, adapter?: AdapterValues, dtype: Dtype = storedDtype(source)): void =>
   intoFolder(folder, (at) => {
@@ -128,10 +134,16 @@ const writeTokenizer = (to: string, { tokenizer, config, template }: TokenizerFi
 
 const writeJson = (file: string, value: unknown): void => writeAtomic(file, `${JSON.stringify(value, null, 2)}\n`)
 
-/** Fill a folder under a temporary name, and give it its own when it is complete. @throws InputError when there is something in its place */
+/**
+ * Fill a folder under a temporary name, and give it its own when it is complete.
+ *
+ * @throws InputError when there is something in its place
+ */
 const intoFolder = (folder: string, fill: (at: string) => void): void => {
   const target = resolve(folder)
-  if (existsSync(target) && (!isFolder(target) || readdirSync(target).length > 0)) throw new InputError(`${folder}: exists and is not empty; a new folder is needed`)
+  if (existsSync(target) && (!isFolder(target) || readdirSync(target).length > 0)) {
+    throw new InputError(`${folder}: exists and is not empty; a new folder is needed`)
+  }
   const temporary = join(dirname(target), `.${basename(target)}.${process.pid}.tmp`)
   try {
     rmSync(temporary, { recursive: true, force: true })

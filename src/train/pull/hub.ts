@@ -11,7 +11,9 @@ import { show, validate } from '../../util/validate.js'
 import { install, type PulledModel } from './models.js'
 
 /** The files of a model that are used here; weights besides. */
-const wanted = ['config.json', 'generation_config.json', 'tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja', 'model.safetensors.index.json']
+const wanted = [
+  'config.json', 'generation_config.json', 'tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja', 'model.safetensors.index.json',
+]
 const isWeights = (path: string): boolean => /^model(-\d{5}-of-\d{5})?\.safetensors$/.test(path)
 
 const revisionSchema = z.object({ sha: z.string().regex(/^[0-9a-f]{40,64}$/) })
@@ -22,6 +24,9 @@ const treeSchema = z.array(z.object({
   oid: z.string(),
   lfs: z.object({ oid: z.string().regex(/^(sha256:)?[0-9a-f]{64}$/), size: z.int().min(0) }).optional(),
 }))
+
+const noAccess = ' (HF_TOKEN with access to it is needed)'
+const hints: Readonly<Record<number, string>> = { 401: noAccess, 403: noAccess, 404: ' (no such model, revision or file)' }
 
 export interface HubOptions {
   /** `owner/name`, with `@revision` where it is not the main one. */
@@ -51,7 +56,9 @@ export const pullHub = async ({ model, name, endpoint, token, onProgress }: HubO
     } catch (error) {
       throw new InputError(`${model}: HF_ENDPOINT cannot be reached: ${messageOf((error as Error).cause ?? error)}`)
     }
-    if (!response.ok) throw new InputError(`${model}: the hub answers ${response.status}${[401, 403].includes(response.status) ? ' (HF_TOKEN with access to it is needed)' : response.status === 404 ? ' (no such model, revision or file)' : ''}`)
+    if (!response.ok) {
+      throw new InputError(`${model}: the hub answers ${response.status}${hints[response.status] ?? ''}`)
+    }
     return response
   }
   const json = async <S extends z.ZodType>(schema: S, path: string): Promise<z.output<S>> => {
@@ -60,14 +67,22 @@ export const pullHub = async ({ model, name, endpoint, token, onProgress }: HubO
   }
 
   const { sha } = await json(revisionSchema, `/api/models/${repository}/revision/${encodeURIComponent(revision)}`)
-  const files = (await json(treeSchema, `/api/models/${repository}/tree/${sha}`)).filter(({ type, path }) => type === 'file' && (wanted.includes(path) || isWeights(path)))
+  const files = (await json(treeSchema, `/api/models/${repository}/tree/${sha}`)).filter(
+    ({ type, path }) => type === 'file' && (wanted.includes(path) || isWeights(path)),
+  )
   if (!files.some(({ path }) => isWeights(path))) throw new InputError(`${model}: the hub has no safetensors of it`)
   const total = files.reduce((sum, { size }) => sum + size, 0)
 
   let done = 0
   const path = await install(name, async (folder) => {
     for (const file of files) {
-      await download(await get(`/${repository}/resolve/${sha}/${file.path}`), join(folder, file.path), file, `${model}: ${file.path}`, (bytes) => onProgress?.((done += bytes), total, file.path))
+      await download(
+        await get(`/${repository}/resolve/${sha}/${file.path}`),
+        join(folder, file.path),
+        file,
+        `${model}: ${file.path}`,
+        (bytes) => onProgress?.((done += bytes), total, file.path),
+      )
     }
     writeAtomic(join(folder, 'source.json'), `${JSON.stringify({ model: repository, revision: sha }, null, 1)}\n`)
   })
@@ -76,7 +91,11 @@ export const pullHub = async ({ model, name, endpoint, token, onProgress }: HubO
 
 /** Save an answer, no more of it than was announced, and check its hash: sha256, or git's hash of a blob. */
 const download = async (
-  { body }: Response, target: string, { size, oid, lfs }: z.output<typeof treeSchema>[number], where: string, onBytes: (bytes: number) => void,
+  { body }: Response,
+  target: string,
+  { size, oid, lfs }: z.output<typeof treeSchema>[number],
+  where: string,
+  onBytes: (bytes: number) => void,
 ): Promise<void> => {
   const hash = lfs ? createHash('sha256') : createHash('sha1').update(`blob ${size}\0`)
   let received = 0
@@ -101,6 +120,8 @@ const download = async (
 
 const address = (endpoint: string): string => {
   const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined
-  if (!url || !['http:', 'https:'].includes(url.protocol)) throw new InputError(`HF_ENDPOINT: holds ${show(endpoint)}; expected the http or https address of a hub`)
+  if (!url || !['http:', 'https:'].includes(url.protocol)) {
+    throw new InputError(`HF_ENDPOINT: holds ${show(endpoint)}; expected the http or https address of a hub`)
+  }
   return url.href.replace(/\/+$/, '')
 }

@@ -15,7 +15,9 @@ export interface PulledModel {
 
 /** The name a model goes by in the cache. @throws InputError */
 export const checkedName = (name: string): string => {
-  if (!/^[A-Za-z0-9][\w.-]{0,100}$/.test(name)) throw new InputError(`--name: holds ${JSON.stringify(name)}; expected letters, digits, ".", "_" and "-"`)
+  if (!/^[A-Za-z0-9][\w.-]{0,100}$/.test(name)) {
+    throw new InputError(`--name: holds ${JSON.stringify(name)}; expected letters, digits, ".", "_" and "-"`)
+  }
   return name
 }
 

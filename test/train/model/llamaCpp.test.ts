@@ -37,11 +37,22 @@ const both = async (model: LanguageModel, texts: readonly string[]): Promise<{ o
   const theirs = JSON.parse(await output(process.execPath, [script, llama!, model.source.path], request)) as Answer[]
   const { tokenizer } = model
   // Without stopping, as asked of llama.cpp.
-  const ours = await generate({ ...model, tokenizer: { ...tokenizer, endToken: -1, stopTokens: [] } }, prompts, { maxTokens: GREEDY, temperature: 0, random: random(0) })
-  return Promise.all(prompts.map(async (ids, i) => ({
-    ours: { textIds: model.tokenizer.encode(texts[i]), logProbs: [...(await sequenceLogits(model, ids)).next_logprobs], tokens: [...ours[i].tokens], tokenLogProbs: [...ours[i].logProbs] },
-    theirs: theirs[i],
-  })))
+  const ours = await generate({ ...model, tokenizer: { ...tokenizer, endToken: -1, stopTokens: [] } }, prompts, {
+    maxTokens: GREEDY,
+    temperature: 0,
+    random: random(0),
+  })
+  return Promise.all(
+    prompts.map(async (ids, i) => ({
+      ours: {
+        textIds: model.tokenizer.encode(texts[i]),
+        logProbs: [...(await sequenceLogits(model, ids)).next_logprobs],
+        tokens: [...ours[i].tokens],
+        tokenLogProbs: [...ours[i].logProbs],
+      },
+      theirs: theirs[i],
+    })),
+  )
 }
 
 describe.skipIf(!llama)('llama.cpp on the same GGUF file', () => {
@@ -51,47 +62,63 @@ describe.skipIf(!llama)('llama.cpp on the same GGUF file', () => {
     await initEngine(fastest)
   })
 
-  test.each(['tiny-llama', 'tiny-qwen2', 'tiny-qwen3'])('%s in float32: the same ids, log-probabilities and greedy tokens', async (name) => {
-    const at = sharedPath(`models/${name}`)
-    if (!at) return
-    const { metadata, tensors } = converted(at)
-    writeGguf(join(folder, `${name}.gguf`), metadata, tensors)
-    const model = loadModel(join(folder, `${name}.gguf`))
-    for (const { ours, theirs } of await both(model, [`It's 12345 o'clock:\n\n\tnaïve  “quotes”, 東京 🙂  `, 'def f(x):\n    return x'])) {
-      expect(ours.textIds).toEqual(theirs.textIds)
-      expect(apart(ours.logProbs, theirs.logProbs).most).toBeLessThan(1e-3)
-      expect(ours.tokens).toEqual(theirs.tokens)
-      expect(apart(ours.tokenLogProbs, theirs.tokenLogProbs).most).toBeLessThan(1e-3)
-    }
-    model.dispose()
-  })
+  test.each(['tiny-llama', 'tiny-qwen2', 'tiny-qwen3'])(
+    '%s in float32: the same ids, log-probabilities and greedy tokens',
+    async (name) => {
+      const at = sharedPath(`models/${name}`)
+      if (!at) return
+      const { metadata, tensors } = converted(at)
+      writeGguf(join(folder, `${name}.gguf`), metadata, tensors)
+      const model = loadModel(join(folder, `${name}.gguf`))
+      for (const { ours, theirs } of await both(model, [
+        `It's 12345 o'clock:\n\n\tnaïve  “quotes”, 東京 🙂  `,
+        'def f(x):\n    return x',
+      ])) {
+        expect(ours.textIds).toEqual(theirs.textIds)
+        expect(apart(ours.logProbs, theirs.logProbs).most).toBeLessThan(1e-3)
+        expect(ours.tokens).toEqual(theirs.tokens)
+        expect(apart(ours.tokenLogProbs, theirs.tokenLogProbs).most).toBeLessThan(1e-3)
+      }
+      model.dispose()
+    },
+  )
 
   const texts = ['The capital of France is', 'Water boils at 100 degrees Celsius, and it freezes at']
 
-  test.skipIf(!pulled)('SmolLM2-135M, its weights written out in float32: the same log-probabilities and greedy tokens', async () => {
-    const source = openModel(smollm2)
-    const file = join(folder, 'smollm2.gguf')
-    writeGguf(file, ...expanded(source.path))
-    const model = loadModel(file)
-    for (const { ours, theirs } of await both(model, ['In 1998 there were 12345 people, it\'s said:\n\n\tnaïve  “quotes” 🙂. The capital of France is'])) {
-      expect(ours.textIds).toEqual(theirs.textIds)
-      expect(ours.tokens).toEqual(theirs.tokens)
-      expect(apart([...ours.logProbs, ...ours.tokenLogProbs], [...theirs.logProbs, ...theirs.tokenLogProbs]).most).toBeLessThan(1e-3)
-    }
-    model.dispose()
-    rmSync(file)
-  }, 300_000)
+  test.skipIf(!pulled)(
+    'SmolLM2-135M, its weights written out in float32: the same log-probabilities and greedy tokens',
+    async () => {
+      const source = openModel(smollm2)
+      const file = join(folder, 'smollm2.gguf')
+      writeGguf(file, ...expanded(source.path))
+      const model = loadModel(file)
+      for (const { ours, theirs } of await both(model, [
+        "In 1998 there were 12345 people, it's said:\n\n\tnaïve  “quotes” 🙂. The capital of France is",
+      ])) {
+        expect(ours.textIds).toEqual(theirs.textIds)
+        expect(ours.tokens).toEqual(theirs.tokens)
+        expect(apart([...ours.logProbs, ...ours.tokenLogProbs], [...theirs.logProbs, ...theirs.tokenLogProbs]).most).toBeLessThan(1e-3)
+      }
+      model.dispose()
+      rmSync(file)
+    },
+    300_000,
+  )
 
-  test.skipIf(!pulled)('SmolLM2-135M as it is: the same, up to the 8 bits to which llama.cpp rounds what it multiplies with quantised weights', async () => {
-    const model = loadModel(smollm2)
-    const answers = await both(model, texts)
-    expect(answers[0].ours.tokens).toEqual(answers[0].theirs.tokens)
-    for (const [i, { theirs }] of answers.entries()) {
-      const { next_logprobs } = await sequenceLogits(model, [...model.tokenizer.encode(texts[i]), ...theirs.tokens])
-      const { most, mean } = apart([...next_logprobs], [...theirs.logProbs, ...theirs.tokenLogProbs])
-      expect(most).toBeLessThan(0.5)
-      expect(mean).toBeLessThan(0.12)
-    }
-    model.dispose()
-  }, 300_000)
+  test.skipIf(!pulled)(
+    'SmolLM2-135M as it is: the same, up to the 8 bits to which llama.cpp rounds what it multiplies with quantised weights',
+    async () => {
+      const model = loadModel(smollm2)
+      const answers = await both(model, texts)
+      expect(answers[0].ours.tokens).toEqual(answers[0].theirs.tokens)
+      for (const [i, { theirs }] of answers.entries()) {
+        const { next_logprobs } = await sequenceLogits(model, [...model.tokenizer.encode(texts[i]), ...theirs.tokens])
+        const { most, mean } = apart([...next_logprobs], [...theirs.logProbs, ...theirs.tokenLogProbs])
+        expect(most).toBeLessThan(0.5)
+        expect(mean).toBeLessThan(0.12)
+      }
+      model.dispose()
+    },
+    300_000,
+  )
 })

@@ -5,9 +5,14 @@ import { random } from '../../../src/util/random.js'
 const every = Uint16Array.from({ length: 65536 }, (_, bits) => bits)
 const bytes = (numbers: Uint16Array): Uint8Array => new Uint8Array(numbers.buffer)
 
-test.each([['half precision', float16, toFloat16], ['bfloat16', bfloat16, toBfloat16]] as const)('%s: every number comes back, others go to the nearest', (_, read, write) => {
+test.each([
+  ['half precision', float16, toFloat16],
+  ['bfloat16', bfloat16, toBfloat16],
+] as const)('%s: every number comes back, others go to the nearest', (_, read, write) => {
   const values = read(bytes(every))
-  write(values).forEach((bits, i) => (Number.isNaN(values[i]) ? expect(read(bytes(Uint16Array.of(bits)))[0]).toBeNaN() : bits !== i && expect(bits).toBe(i)))
+  write(values).forEach((bits, i) =>
+    Number.isNaN(values[i]) ? expect(read(bytes(Uint16Array.of(bits)))[0]).toBeNaN() : bits !== i && expect(bits).toBe(i),
+  )
 
   // Between neighbours, and exactly half-way, where the even one is right.
   const finite = [...values.keys()].filter((i) => i < 0x8000 && Number.isFinite(values[i]) && Number.isFinite(values[i + 1]))

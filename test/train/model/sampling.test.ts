@@ -15,7 +15,9 @@ const distribution = (scores: Float32Array, { temperature, topK = scores.length,
   return new Map(order.map((v) => [v, weights[v] / sum(order)]))
 }
 
-const rows = fc.array(fc.oneof(fc.float({ min: -20, max: 20, noNaN: true }), fc.constantFrom(0, 1)), { minLength: 1, maxLength: 40 }).map((x) => Float32Array.from(x))
+const rows = fc
+  .array(fc.oneof(fc.float({ min: -20, max: 20, noNaN: true }), fc.constantFrom(0, 1)), { minLength: 1, maxLength: 40 })
+  .map((x) => Float32Array.from(x))
 const samplings = fc.record({
   temperature: fc.constantFrom(0.3, 1, 2.5),
   topK: fc.option(fc.integer({ min: 1, max: 45 }), { nil: undefined }),

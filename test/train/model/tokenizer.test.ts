@@ -11,7 +11,14 @@ interface Expected {
   readonly stop_ids: number[]
   readonly vocab_size: number
   readonly tokenizer: { text: string; ids: number[]; ids_without_specials: number[]; decoded: string; decoded_skip_special: string }[]
-  readonly chat: { name: string; messages: ChatMessage[]; add_generation_prompt: boolean; variables: Record<string, unknown>; text: string; ids: number[] }[]
+  readonly chat: {
+    name: string
+    messages: ChatMessage[]
+    add_generation_prompt: boolean
+    variables: Record<string, unknown>
+    text: string
+    ids: number[]
+  }[]
 }
 
 describe.each(['tiny-llama', 'tiny-qwen2', 'tiny-qwen3'])('%s', (name) => {
@@ -90,8 +97,12 @@ describe('templates', () => {
   const render = (template: string, variables = {}) => made({ template }).chat(messages, { variables })
 
   test('special tokens, variables, the generation prompt', () => {
-    expect(render('{{ eos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}>{% endif %}{{ x }}', { x: 1 }))
-      .toBe('<end>[user]ab>1')
+    expect(
+      render(
+        '{{ eos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}>{% endif %}{{ x }}',
+        { x: 1 },
+      ),
+    ).toBe('<end>[user]ab>1')
     expect(made({ template: '{% if add_generation_prompt %}>{% endif %}' }).chat(messages, { addGenerationPrompt: false })).toBe('')
   })
 
@@ -100,7 +111,10 @@ describe('templates', () => {
     ['{% for %}', 'model: chat template'],
     ['{{ range(1000000000) | length }}', 'range of 1000000000 numbers; at most 100000'],
     ['{{ range(3, 1, 0) }}', 'range'],
-    ['{% set ns = namespace(s="aaaaaaaa") %}{% for i in range(30) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s }}', 'model: chat template'],
+    [
+      '{% set ns = namespace(s="aaaaaaaa") %}{% for i in range(30) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s }}',
+      'model: chat template',
+    ],
     ['{{ messages.constructor.constructor("return process")() }}', 'model: chat template'],
   ])('one that fails is refused: %s', (template, message) => {
     expect(() => render(template)).toThrow(InputError)
@@ -118,7 +132,16 @@ describe('templates', () => {
     afterAll(() => rmSync(folder, { recursive: true }))
     const { tokenizer, config } = files()
     writeFileSync(join(folder, 'tokenizer.json'), JSON.stringify(tokenizer))
-    writeFileSync(join(folder, 'tokenizer_config.json'), JSON.stringify({ ...config, chat_template: [{ name: 'tools', template: 'T' }, { name: 'default', template: 'D' }] }))
+    writeFileSync(
+      join(folder, 'tokenizer_config.json'),
+      JSON.stringify({
+        ...config,
+        chat_template: [
+          { name: 'tools', template: 'T' },
+          { name: 'default', template: 'D' },
+        ],
+      }),
+    )
     expect(readTokenizer(folder).chat(messages)).toBe('D')
     writeFileSync(join(folder, 'chat_template.jinja'), 'J')
     expect(readTokenizer(folder).chat(messages)).toBe('J')

@@ -25,8 +25,17 @@ const fresh = (): string => join(folder, String(made++))
 
 const models = ['tiny-llama', 'tiny-qwen2', 'tiny-qwen3']
 const at = (model: string, ...rest: string[]): string => join(shared!, model, ...rest)
-interface Prompt { readonly name: string; readonly ids: number[]; readonly last_logits: number[] }
-const expected = (model: string) => JSON.parse(readFileSync(at(model, 'expected.json'), 'utf8')) as { prompts: Prompt[]; adapter: { prompts: Prompt[] }; chat: { messages: ChatMessage[]; text: string; ids: number[] }[] }
+interface Prompt {
+  readonly name: string
+  readonly ids: number[]
+  readonly last_logits: number[]
+}
+const expected = (model: string) =>
+  JSON.parse(readFileSync(at(model, 'expected.json'), 'utf8')) as {
+    prompts: Prompt[]
+    adapter: { prompts: Prompt[] }
+    chat: { messages: ChatMessage[]; text: string; ids: number[] }[]
+  }
 
 const noise = (size: number, scale: number, seed: number): Float32Array => {
   const source = random(seed)
@@ -46,23 +55,38 @@ const ours = async (model: string, ids: number[], adapter?: string): Promise<rea
 /** Architectures that the shared models do not have, with random weights and the tokenizer of tiny-llama. */
 const architectures: Record<string, Partial<DecoderInput>> = {
   'llama with biases everywhere and the scaling of Llama 3': {
-    qkvBias: true, outBias: true, mlpBias: true, tied: true, ropeTheta: 500_000,
-    ropeFactors: hubConfig({
-      model_type: 'llama', vocab_size: 384, hidden_size: 64, intermediate_size: 96, num_hidden_layers: 2, num_attention_heads: 4, max_position_embeddings: 512, rms_norm_eps: 1e-5,
-      rope_theta: 500_000, rope_scaling: { rope_type: 'llama3', factor: 8, low_freq_factor: 1, high_freq_factor: 4, original_max_position_embeddings: 8192 },
-    }, 'config.json').ropeFactors,
+    qkvBias: true,
+    outBias: true,
+    mlpBias: true,
+    tied: true,
+    ropeTheta: 500_000,
+    ropeFactors: hubConfig(
+      {
+        model_type: 'llama', vocab_size: 384, hidden_size: 64, intermediate_size: 96, num_hidden_layers: 2, num_attention_heads: 4,
+        max_position_embeddings: 512,
+        rms_norm_eps: 1e-5,
+        rope_theta: 500_000,
+        rope_scaling: { rope_type: 'llama3', factor: 8, low_freq_factor: 1, high_freq_factor: 4, original_max_position_embeddings: 8192 },
+      },
+      'config.json',
+    ).ropeFactors,
   },
   'llama with linear scaling': { tied: false, ropeFactors: Array(8).fill(4) },
   'qwen3 with biases': { qkNorm: true, qkvBias: true, outBias: true, headDim: 24 },
 }
 const invented = (changes: Partial<DecoderInput>): ModelSource => {
-  const config = decoderSchema.parse({ vocabulary: 384, hidden: 64, layers: 2, heads: 4, kvHeads: 2, intermediate: 96, maxPositions: 512, ...changes })
+  const config = decoderSchema.parse({
+    vocabulary: 384, hidden: 64, layers: 2, heads: 4, kvHeads: 2, intermediate: 96, maxPositions: 512,
+    ...changes,
+  })
   const values = noise(layoutSize(decoderLayout(config)), 0.2, 8)
   return { ...openModel(at('tiny-llama')), format: 'gguf', path: 'invented', config, tensors: parameterTensors(config, values) }
 }
 
 /** All folders that are written here, with what they must compute. */
-const written = async (): Promise<{ name: string; model: string; adapter?: string; prompts: { ids: number[]; logits: readonly number[] }[]; dtype?: string }[]> => {
+const written = async (): Promise<
+  { name: string; model: string; adapter?: string; prompts: { ids: number[]; logits: readonly number[] }[]; dtype?: string }[]
+> => {
   const cases: Awaited<ReturnType<typeof written>> = []
   for (const model of models) {
     const source = openModel(at(model))
@@ -77,14 +101,24 @@ const written = async (): Promise<{ name: string; model: string; adapter?: strin
     cases.push({ name: `${model}, its adapter`, model: at(model), adapter: same, prompts: logits(adapter.prompts) })
     const converted = fresh()
     writeMerged(converted, { ...source, format: 'gguf' }, undefined)
-    cases.push({ name: `${model}, as from elsewhere`, model: converted, prompts: logits(prompts), dtype: model === 'tiny-qwen2' ? 'bfloat16' : 'float32' })
+    cases.push({
+      name: `${model}, as from elsewhere`,
+      model: converted,
+      prompts: logits(prompts),
+      dtype: model === 'tiny-qwen2' ? 'bfloat16' : 'float32',
+    })
   }
   const lora = { rank: 3, alpha: 7, targets: projections }
   const base = openModel(at('tiny-llama'))
   const all = fresh()
   writeAdapter(all, base.config, { lora, values: noise(layoutSize(loraLayout(base.config, lora)), 0.1, 3) }, 'tiny-llama')
   const ids = expected('tiny-llama').prompts[0].ids
-  cases.push({ name: 'an adapter on every layer', model: at('tiny-llama'), adapter: all, prompts: [{ ids, logits: await ours(at('tiny-llama'), ids, all) }] })
+  cases.push({
+    name: 'an adapter on every layer',
+    model: at('tiny-llama'),
+    adapter: all,
+    prompts: [{ ids, logits: await ours(at('tiny-llama'), ids, all) }],
+  })
   for (const [name, changes] of Object.entries(architectures)) {
     const model = fresh()
     writeMerged(model, invented(changes))
@@ -104,7 +138,8 @@ describe.skipIf(!shared)('folders written here', () => {
   })
 
   test('compute the same when they are read again', async () => {
-    for (const { model, adapter, prompts } of cases) for (const { ids, logits } of prompts.slice(0, 1)) close(await ours(model, ids, adapter), logits, 2e-4)
+    for (const { model, adapter, prompts } of cases)
+      for (const { ids, logits } of prompts.slice(0, 1)) close(await ours(model, ids, adapter), logits, 2e-4)
   })
 
   test('are what was written: configuration, weights bit for bit, tokenizer', () => {

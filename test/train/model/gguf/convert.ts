@@ -6,8 +6,16 @@ import { openModel } from '../../../../src/train/model/source.js'
 import type { Tensor, Value } from './write.js'
 
 const names: [RegExp, string][] = [
-  [/model\.embed_tokens/, 'token_embd'], [/model\.norm/, 'output_norm'], [/lm_head/, 'output'], [/model\.layers\.(\d+)\./, 'blk.$1.'], [/input_layernorm/, 'attn_norm'],
-  [/post_attention_layernorm/, 'ffn_norm'], [/self_attn\.o_proj/, 'attn_output'], [/self_attn\.([qkv])_proj/, 'attn_$1'], [/self_attn\.([qk])_norm/, 'attn_$1_norm'], [/mlp\.(\w+)_proj/, 'ffn_$1'],
+  [/model\.embed_tokens/, 'token_embd'],
+  [/model\.norm/, 'output_norm'],
+  [/lm_head/, 'output'],
+  [/model\.layers\.(\d+)\./, 'blk.$1.'],
+  [/input_layernorm/, 'attn_norm'],
+  [/post_attention_layernorm/, 'ffn_norm'],
+  [/self_attn\.o_proj/, 'attn_output'],
+  [/self_attn\.([qkv])_proj/, 'attn_$1'],
+  [/self_attn\.([qk])_norm/, 'attn_$1_norm'],
+  [/mlp\.(\w+)_proj/, 'ffn_$1'],
 ]
 
 /** As llama.cpp's converter stores queries and keys of llama: W.reshape(heads, 2, headDim/2, in).swapaxes(1, 2). */
@@ -55,7 +63,12 @@ export const converted = (model: string): { metadata: Record<string, Value>; ten
       'tokenizer.ggml.model': 'gpt2',
       'tokenizer.ggml.pre': arch === 'llama' ? 'llama-bpe' : 'qwen2',
       'tokenizer.ggml.tokens': { strings: tokens },
-      'tokenizer.ggml.token_type': { i32s: tokens.map((token) => { const known = added.find(({ content }) => content === token); return known ? (known.special ? 3 : 4) : 1 }) },
+      'tokenizer.ggml.token_type': {
+        i32s: tokens.map((token) => {
+          const known = added.find(({ content }) => content === token)
+          return known ? (known.special ? 3 : 4) : 1
+        }),
+      },
       'tokenizer.ggml.merges': { strings: merges.map((merge) => (typeof merge === 'string' ? merge : merge.join(' '))) },
       'tokenizer.ggml.eos_token_id': u32(source.stopTokens[0]),
       ...(specials.bos_token ? { 'tokenizer.ggml.bos_token_id': u32(id(specials.bos_token)!) } : {}),
@@ -64,7 +77,8 @@ export const converted = (model: string): { metadata: Record<string, Value>; ten
     tensors: [...source.tensors].map(([hubName, { tensor }]) => {
       const data = tensor.read()
       const [rows, columns = 1] = tensor.shape
-      const heads = arch === 'llama' && hubName.includes('q_proj') ? config.heads : arch === 'llama' && hubName.includes('k_proj') ? config.kvHeads : 0
+      const heads =
+        arch === 'llama' && hubName.includes('q_proj') ? config.heads : arch === 'llama' && hubName.includes('k_proj') ? config.kvHeads : 0
       return {
         name: names.reduce((name, [from, to]) => name.replace(from, to), hubName),
         shape: tensor.shape,
@@ -83,5 +97,8 @@ export const expanded = (file: string): [Record<string, Value>, Tensor[]] => {
     return Array.isArray(v) ? { strings: v as string[] } : { i32s: [...(v as Int32Array)] }
   }
   const kept = [...metadata].filter(([key]) => key !== 'general.file_type')
-  return [Object.fromEntries(kept.map(([key, v]) => [key, value(key, v)])), [...tensors].map(([name, { shape, read }]) => ({ name, shape, data: read() }))]
+  return [
+    Object.fromEntries(kept.map(([key, v]) => [key, value(key, v)])),
+    [...tensors].map(([name, { shape, read }]) => ({ name, shape, data: read() })),
+  ]
 }

@@ -1,6 +1,7 @@
 // What llama.cpp makes of a GGUF file:  node llamaCpp.mjs FOLDER FILE.gguf  < [{"text": "…", "ids": […], "greedy": n}, …]
 // FOLDER has node-llama-cpp in its node_modules. Prints, for each request, {"textIds": of the text, "logProbs": of ids[1…],
-// "tokens": n by arg max, "tokenLogProbs": theirs}. Keys and values are cached in float32, where the default would round them to half precision.
+// "tokens": n by arg max, "tokenLogProbs": theirs}. Keys and values are cached in float32, where the default would round them to half
+// precision.
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
@@ -9,7 +10,13 @@ const [folder, modelPath] = process.argv.slice(2)
 const { getLlama } = await import(pathToFileURL(createRequire(`${folder}/package.json`).resolve('node-llama-cpp')).href)
 const llama = await getLlama({ build: 'never', skipDownload: true, gpu: false, logLevel: 'error', progressLogs: false })
 const model = await llama.loadModel({ modelPath })
-const context = await model.createContext({ contextSize: 512, threads: 1, flashAttention: false, experimentalKvCacheKeyType: 'F32', experimentalKvCacheValueType: 'F32' })
+const context = await model.createContext({
+  contextSize: 512,
+  threads: 1,
+  flashAttention: false,
+  experimentalKvCacheKeyType: 'F32',
+  experimentalKvCacheValueType: 'F32',
+})
 const options = { generateNext: { probabilities: true, options: { temperature: 1, topK: 0, topP: 1, minP: 0 } } }
 
 const sequence = context.getSequence()
