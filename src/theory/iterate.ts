@@ -144,15 +144,15 @@ interface Progress {
 }
 
 /**
- * Sweeps, each corrected, as long as they are fast; then leaps, as long as each divides the residual by ten; then plain sweeps, until
- * the residual has stopped falling and rounding is all that is left. A step returns true when the target is reached.
+ * Sweeps, each corrected, as long as they are fast; then leaps, as long as each does more than sweeps that cost as much are sure to do; then
+ * plain sweeps, until the residual has stopped falling and rounding is all that is left. A step returns true when the target is reached.
  */
 const sweepOrLeap = (gamma: number, sweep: () => boolean, correct: () => void, leap: () => boolean, progress: Progress): void => {
   for (const past: number[] = []; forecast(past, progress.target) <= PATIENCE; correct()) {
     if (sweep()) return
     past.push(progress.residual)
   }
-  for (let before = Infinity; progress.residual < before / 10; ) {
+  for (let before = Infinity; progress.residual < before * gamma ** MOST_PRODUCTS; ) {
     before = progress.residual
     if (leap()) return
   }

@@ -90,6 +90,7 @@ describe('estimates', () => {
     const one = estimate(mdp, rollouts, ones, [0, 1], sure)
     expect(one.estimate).toBeCloseTo(1 - 0.7 ** 2, 10)
     holds(one, 1)
+    holds(estimate(mdp, rollouts, ones.map(() => -1), [-1, 0], sure), -1)
     expect(one.bias).toBeCloseTo(0.49, 12)
     estimateOccupancy(mdp, rollouts, sure).forEach((interval, s) => holds(interval, exact.d[s]))
   })

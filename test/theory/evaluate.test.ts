@@ -107,6 +107,28 @@ describe('the iteration', () => {
     }), { seed: 2, numRuns: 300 })
   })
 
+  it('solves a walk along a line, where sweeps after a single leap stall at rounding', () => {
+    const [states, gamma] = [3000, 0.99999]
+    const chance = random(8)
+    const mdp = teamMdp({
+      n: 2, gamma, states, mu: new Float64Array(states).fill(1 / states),
+      activeAgent: Int32Array.from({ length: states }, (_, s) => s % 2),
+      actionStart: Int32Array.from({ length: states + 1 }, (_, s) => 2 * s),
+      rowStart: Int32Array.from({ length: 2 * states + 1 }, (_, k) => k),
+      next: Int32Array.from({ length: 2 * states }, (_, k) => Math.min(states - 1, Math.max(0, (k >> 1) + (k % 2 ? 1 : -1)))),
+      prob: new Float64Array(2 * states).fill(1),
+      reward: Float64Array.from({ length: 2 * states }, () => chance.normal()),
+    })
+    const policy = randomPolicy(mdp, chance)
+    const factors = factorise(mdp, policy, planElimination(mdp, Infinity)!)
+    const exact = solve(factors, rewards(mdp, policy))
+    const chain = chainOf(mdp, policy)
+    const V = iterateValues(chain, gamma, rewards(mdp, policy), 1e-12)
+    chain.release()
+    const scale = exact.reduce((max, v) => Math.max(max, Math.abs(v)), 1)
+    expect(distance(V, exact, 'max')).toBeLessThanOrEqual((20 * Number.EPSILON * scale) / (1 - gamma))
+  })
+
   it.each([
     ['routed', routed({ agents: 4, states: 20_000, actions: 3, successors: 10, gamma: 0.95 }, random(1))],
     ['routed, few successors', routed({ agents: 4, states: 20_000, actions: 2, successors: 2, gamma: 0.99, start: 'random' }, random(1))],
