@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { Generated } from '../train/generate.js'
+import { oneLine } from '../util/errors.js'
 import { chatHelp, numberIn, several, type PromptOptions } from './promptOptions.js'
 
 interface Options extends PromptOptions {
@@ -77,4 +78,7 @@ const run = async (options: Options): Promise<void> => {
 }
 
 const readable = ({ text, finish }: Generated, label: string): string =>
-  `${label && `── ${label}${finish === 'length' ? ' (cut at --max-tokens)' : ''}\n`}${text}\n`
+  `${label && `── ${label}${finish === 'length' ? ' (cut at --max-tokens)' : ''}\n`}${shown(text)}\n`
+
+/** What a model wrote, as it may be shown on a terminal: lines and tabs, other control characters as escapes. */
+const shown = (text: string): string => text.split(/([\n\t])/).map((part) => (/^[\n\t]$/.test(part) ? part : oneLine(part))).join('')

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import type { TextTokenizer } from '../train/model/tokenizer.js'
 import type { Logits } from '../train/languageModel.js'
-import { InputError } from '../util/errors.js'
+import { InputError, oneLine } from '../util/errors.js'
 import { textTable } from '../util/table.js'
 import { chatHelp, several, type PromptOptions } from './promptOptions.js'
 
@@ -57,7 +57,7 @@ const logits = async (options: Options): Promise<void> => {
 const SHOWN = 10
 
 const readable = ({ ids, next_logprobs, last_logits }: Logits, tokenizer: TextTokenizer): string => {
-  const token = (id: number): string => JSON.stringify(tokenizer.decode([id], { specials: true }))
+  const token = (id: number): string => oneLine(JSON.stringify(tokenizer.decode([id], { specials: true })))
   const said = ids.map((id, i) => [token(id), String(id), i === 0 ? '' : next_logprobs[i - 1].toFixed(4)])
   const top = Math.max(...last_logits)
   const normaliser = top + Math.log(last_logits.reduce((sum, x) => sum + Math.exp(x - top), 0))

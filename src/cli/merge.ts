@@ -16,7 +16,7 @@ export const addMerge = (program: Command): void => {
     .requiredOption('--model <model>', 'a Hugging Face folder, a GGUF file, or the name of a pulled model (teamtr pull)')
     .option('--adapter <folder>', 'a PEFT adapter (LoRA) on it; without one the model is converted as it is')
     .requiredOption('--out <folder>', 'the new folder: config.json, model.safetensors, tokenizer')
-    .addOption(new Option('--dtype <type>', 'how weights are stored (default: like the model; float32 for a quantised one)').choices(dtypes))
+    .addOption(new Option('--dtype <type>', 'how weights are stored (default: as they are; float32 for a quantised one)').choices(dtypes))
     .addHelpText('after', `
 Weights become W + (alpha/r) B A, computed in float64 and rounded once to --dtype.
 

@@ -186,7 +186,7 @@ const isTiedHead = (name: string, { tied }: DecoderConfig, stored: ReadonlyMap<s
 const refuseOthers = (parts: readonly Correspondence[], stored: ReadonlyMap<string, Located>): void => {
   const known = new Set(parts.map(({ hub }) => hub))
   const other = [...stored].find(([name]) => !known.has(name))
-  if (other) throw new InputError(`${other[1].file}: tensor ${show(other[0])}: the model that the configuration describes has none of this name`)
+  if (other) throw new InputError(`${other[1].file}: tensor ${show(other[0])}: the configuration describes a model without it`)
 }
 
 const adapterSchema = z.looseObject({

@@ -226,7 +226,7 @@ export const hubConfigOf = (config: DecoderConfig, { dtype, bos, stopTokens }: H
     (family === 'llama' || !mlpBias)
   if (!fits) {
     const families = Object.keys(architectures).join(', ')
-    throw new InputError(`model: no family of the Hugging Face layout (${families}) has this combination of norms, positions, MLP and biases`)
+    throw new InputError(`model: no family of the Hugging Face layout (${families}) has these norms, positions, MLP and biases`)
   }
   return {
     architectures: [architectures[family]],

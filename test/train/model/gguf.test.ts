@@ -118,7 +118,7 @@ describe.skipIf(!models[0][1])('models', () => {
     [
       'an unknown tensor',
       ({ tensors }) => tensors.push({ name: 'blk.0.attn_sinks.weight', shape: [4], data: new Float32Array(4) }),
-      'tensor "blk.0.attn_sinks.weight": the model that the configuration describes has none',
+      'tensor "blk.0.attn_sinks.weight": the configuration describes a model without it',
     ],
     [
       'a SentencePiece tokenizer',
