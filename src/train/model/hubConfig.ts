@@ -64,6 +64,7 @@ const only: Readonly<Record<string, readonly unknown[]>> = {
   pretraining_tp: [1],
   partial_rotary_factor: [1],
   rope_interleaved: [false],
+  use_mrope: [false],
   is_llama_config: [true],
   is_encoder_decoder: [false],
   add_cross_attention: [false],
@@ -76,7 +77,7 @@ const only: Readonly<Record<string, readonly unknown[]>> = {
 const harmless = new Set([
   'bos_token_id', 'eos_token_id', 'pad_token_id', 'torch_dtype', 'dtype', 'transformers_version', 'use_cache', 'initializer_range',
   '_name_or_path', 'name_or_path', 'return_dict', 'return_dict_in_generate', 'id2label', 'label2id', 'task_specific_params', 'problem_type',
-  'finetuning_task', 'tokenizer_class', 'transformers.js_config', '_attn_implementation', '_attn_implementation_autoset',
+  'finetuning_task', 'tokenizer_class', 'transformers.js_config', '_attn_implementation', '_attn_implementation_autoset', '_flash_attn_2_enabled',
   'attn_implementation', 'unsloth_fixed', 'unsloth_version', 'keys_to_ignore_at_inference', 'max_length', 'min_length', 'do_sample',
   'temperature', 'top_k', 'top_p', 'typical_p', 'num_beams', 'repetition_penalty', 'length_penalty', 'no_repeat_ngram_size',
   'tie_encoder_decoder',
