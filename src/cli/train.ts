@@ -152,6 +152,7 @@ const readable = (s: RunSummary): string => [
   '',
   textTable(['updates', 'accepted', 'scaled back', 'refused', 'skipped', 'largest KL / δ', 'rollouts', 'tokens', 'seconds'], [[
     String(s.updates), ...(['accepted', 'scaled', 'refused', 'skipped'] as const).map((outcome) => String(s.outcomes[outcome])),
-    s.largestKl.toFixed(4), ...[s.rollouts, s.tokens].map((count) => count.toLocaleString('en')), (s.seconds.update + s.seconds.rollouts).toFixed(1),
+    s.largestKl.toFixed(4), s.rollouts.toLocaleString('en'), s.tokens.toLocaleString('en'),
+    (s.seconds.update + s.seconds.rollouts).toFixed(1),
   ]]),
 ].join('\n')

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -73,6 +73,27 @@ describe('runTraining', () => {
     // The base is what warming up gives.
     await run('own', {}, { base: undefined })
     expect(log('own')).toBe(log('copy'))
+  })
+
+  it('throws away what a kill left half-done: a torn line, lines after the checkpoint, an unfinished checkpoint', async () => {
+    cpSync(at('whole'), at('torn'), { recursive: true })
+    const checkpoints = join(at('torn'), 'checkpoints')
+    rmSync(join(checkpoints, '000009'), { recursive: true })
+    mkdirSync(join(checkpoints, '000009.tmp'))
+    writeFileSync(join(checkpoints, '000009.tmp', 'state.json'), '{')
+    appendFileSync(join(at('torn'), 'log.jsonl'), '{"update":10,"sta')
+    appendFileSync(join(at('torn'), 'evaluations.jsonl'), '{"problems"')
+    const { evaluations } = await run('torn', undefined, { resume: true })
+    expect(log('torn')).toBe(log('whole'))
+    expect(evaluations).toEqual(readRun(at('whole')).evaluations)
+    expect(readdirSync(checkpoints)).toEqual(['000008', '000009'])
+  })
+
+  it('starts over where it was killed before the first checkpoint', async () => {
+    cpSync(at('whole'), at('early'), { recursive: true })
+    rmSync(join(at('early'), 'checkpoints'), { recursive: true })
+    await run('early', {}, { resume: true })
+    expect(log('early')).toBe(log('whole'))
   })
 
   it('says when it goes on on another engine', async () => {
