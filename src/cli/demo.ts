@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import type { ConfigInput } from '../train/config.js'
 import type { Engine } from '../train/backend.js'
+import type { Agent, Team } from '../train/team.js'
+import type { Task } from '../tasks/task.js'
 import type { DemoResults, DemoRun, GuessingPlayer } from './demoReport.js'
 
 interface Options {
@@ -97,7 +99,7 @@ const readHidden = async (loading: ReturnType<typeof import('../tasks/ar-bench/g
 }
 
 /** Run, or resume, or only read back, one training run below the demo's folder. */
-const train = async (label: string, config: ConfigInput, folder: string, engine: Engine, base?: import('../train/team.js').Team) => {
+const train = async (label: string, config: ConfigInput, folder: string, engine: Engine, base?: Team) => {
   const [{ parseConfig }, { runTraining }, { progress }] = await Promise.all([
     import('../train/config.js'), import('../train/run.js'), import('../util/progress.js'),
   ])
@@ -151,8 +153,8 @@ const trainRelay = async (size: Size, seed: number, out: string, engine: Engine)
 }
 
 const playGuessing = async (size: Size, seed: number, out: string, engine: Engine, given?: { secrets: string[]; source: string }): Promise<DemoResults['guessing']> => {
-  const [tasks, { evaluateTeam }, { warmUp }, { stream }, { parseConfig }, { disposeTeam }] = await Promise.all([
-    import('../tasks/index.js'), import('../train/evaluateTeam.js'), import('../train/warmup.js'), import('../train/streams.js'),
+  const [tasks, { rollout }, { warmUp }, { stream }, { parseConfig }, { disposeTeam }] = await Promise.all([
+    import('../tasks/index.js'), import('../train/rollout.js'), import('../train/warmup.js'), import('../train/streams.js'),
     import('../train/config.js'), import('../train/team.js'),
   ])
   const form = tasks.guessingConfig.parse({ turns: GAME_TURNS })
@@ -161,12 +163,30 @@ const playGuessing = async (size: Size, seed: number, out: string, engine: Engin
     : tasks.guessingProblems(form, 'test', size.games, stream(seed, 'evaluation problems'))
   const secrets = problems.map(({ secret }) => secret)
   const config: ConfigInput = { ...size.guessing, seed, task: { name: 'guessing', turns: TRAINING_TURNS, shaping: 'score' } }
-  const game = tasks.guessing(form) as unknown as import('../tasks/task.js').Task
-  const play = async (name: string, team: import('../train/team.js').Team): Promise<GuessingPlayer> => {
-    const { reward, turns } = await evaluateTeam(game, team, problems, {
-      temperature: 1, maxTokens: form.digits + 1, random: stream(seed, 'evaluation', 0), bootstrap: stream(seed, 'bootstrap', 0),
+  const game = tasks.guessing(form)
+  const play = async (name: string, team: Team): Promise<GuessingPlayer> => {
+    const { episodes } = await rollout(game as unknown as Task, team, problems, {
+      group: 1, temperature: 1, maxTokens: form.digits + 1, gamma: 1, random: stream(seed, 'evaluation', 0),
     })
-    return { name, found: reward.estimate, turns }
+    let [messages, valid, consistent] = [0, 0, 0]
+    for (const episode of episodes) {
+      let state = game.start(problems[episode.problem])
+      for (const { agent, tokens } of episode.messages) {
+        const message = text(team.agents[agent], tokens)
+        const guess = tasks.readGuess(message, form)
+        messages++
+        if (guess !== null) valid++
+        if (guess !== null && tasks.isConsistent(guess, state.history)) consistent++
+        state = game.step(state, message)
+      }
+    }
+    return {
+      name,
+      found: episodes.reduce((sum, { reward }) => sum + reward, 0) / episodes.length,
+      turns: messages / episodes.length,
+      valid: valid / messages,
+      consistent: consistent / messages,
+    }
   }
   const untrained = await warmUp(parseConfig(config, 'demo'))
   const before = await play('team, untrained', untrained)
@@ -182,13 +202,18 @@ const playGuessing = async (size: Size, seed: number, out: string, engine: Engin
   }
 }
 
+/** A message without its end. */
+const text = ({ tokenizer }: Pick<Agent, 'tokenizer'>, tokens: readonly number[]): string =>
+  tokenizer.decode(tokens.at(-1) === tokenizer.endToken ? tokens.slice(0, -1) : tokens)
+
 /** Players that need no training, on the same codes. */
 const referencePlayers = async (form: ReturnType<typeof import('../tasks/guessing.js').guessingConfig.parse>, secrets: readonly string[], seed: number): Promise<GuessingPlayer[]> => {
   const { allCodes, entropyPlayer, randomConsistentPlayer } = await import('../tasks/index.js')
   const { stream } = await import('../train/streams.js')
   const codes = allCodes(form)
-  const counted = (name: string, counts: readonly number[]): GuessingPlayer => ({
-    name,
+  const counted = (name: string, counts: readonly number[], consistent: number | null): GuessingPlayer => ({
+    name, consistent,
+    valid: 1,
     found: counts.filter((count) => count <= GAME_TURNS).length / counts.length,
     turns: counts.reduce((sum, count) => sum + Math.min(count, GAME_TURNS), 0) / counts.length,
   })
@@ -196,9 +221,9 @@ const referencePlayers = async (form: ReturnType<typeof import('../tasks/guessin
   const best = entropyPlayer(form)
   const index = new Map(codes.map((code, i) => [code, i]))
   return [
-    { name: 'random (exact)', found: 1 - missed, turns: (1 - missed) * codes.length },
-    counted('random-consistent', randomConsistentPlayer(form, secrets, stream(seed, 'evaluation', 1))),
-    counted('most informative guess', secrets.map((secret) => best[index.get(secret)!])),
+    { name: 'random (exact)', found: 1 - missed, turns: (1 - missed) * codes.length, valid: 1, consistent: null },
+    counted('random-consistent', randomConsistentPlayer(form, secrets, stream(seed, 'evaluation', 1)), 1),
+    counted('most informative guess', secrets.map((secret) => best[index.get(secret)!]), null),
   ]
 }
 

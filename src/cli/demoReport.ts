@@ -28,6 +28,10 @@ export interface GuessingPlayer {
   readonly found: number
   /** Mean messages until found; a code that was not found counts as all turns. */
   readonly turns: number
+  /** Share of the messages that were guesses at all. */
+  readonly valid: number
+  /** Share of the messages that were guesses in agreement with every answer so far; null where nobody counted. */
+  readonly consistent: number | null
 }
 
 export interface DemoResults {
@@ -128,8 +132,9 @@ const relayTable = ({ runs }: DemoResults): Table => ({
 })
 
 const guessingTable = ({ guessing: { players } }: DemoResults): Table => ({
-  header: ['player', 'found', 'mean turns'],
-  rows: players.map(({ name, found, turns }) => [name, percent(found), turns.toFixed(2)]),
+  header: ['player', 'found', 'mean turns', 'valid messages', 'consistent'],
+  rows: players.map(({ name, found, turns, valid, consistent }) =>
+    [name, percent(found), turns.toFixed(2), percent(valid), consistent === null ? '' : percent(consistent)]),
 })
 
 const scalingHeading = ({ scaling: { setup } }: DemoResults): string =>
