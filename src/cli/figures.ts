@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
 import type { Figure } from '../figures/catalogue.js'
@@ -69,8 +69,8 @@ const recomputed = async (wanted: readonly Figure[], data: string): Promise<bool
   const needed = new Set(wanted.flatMap(({ tables }) => tables))
   for (const { tables, command } of recipes.filter((recipe) => recipe.tables.some((table) => needed.has(table)))) {
     process.stdout.write(`teamtr ${command.join(' ')} → ${tables.join(', ')}\n`)
-    const bin = fileURLToPath(new URL('../../bin/teamtr.js', import.meta.url))
-    const { status } = spawnSync(process.execPath, [bin, ...command, '--out', data], { stdio: ['ignore', 'ignore', 'inherit'] })
+    const home = fileURLToPath(new URL('../../', import.meta.url))
+    const { status } = spawnSync(process.execPath, [join(home, 'bin', 'teamtr.js'), ...command, '--out', resolve(data)], { cwd: home, stdio: ['ignore', 'ignore', 'inherit'] })
     if (status !== 0) {
       process.stderr.write(`teamtr: ${command[0]} failed; no figure was drawn\n`)
       process.exitCode = 1

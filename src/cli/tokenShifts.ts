@@ -8,6 +8,7 @@ import { textTable } from '../util/table.js'
 
 interface Options {
   steps?: string
+  penalty: boolean
   engine?: string
   out?: string
   json?: boolean
@@ -19,18 +20,21 @@ export const addTokenShifts = (program: Command): void => {
     .description('One update of a warmed-up team, as proposed and as scaled back into its trust region: how far each moves the log-probability of every token')
     .argument('[config]', 'a training configuration (YAML or JSON); the defaults without one')
     .option('--steps <n>', 'gradient steps of the update, in place of the configuration’s: more of them propose a larger step')
+    .option('--no-penalty', 'without the KL penalty in the objective (β = 0), as an update that knows nothing of a trust region')
     .option('--engine <name>', 'tensorflow, webgpu, wasm or cpu (default: the fastest that is set up)')
     .option('--out <dir>', 'also write token-shifts.csv there: the distribution of the shifts')
     .option('--json', 'print the distribution as JSON')
     .addHelpText('after', `
 Exit codes: 0 done, 2 wrong input.
 
-Example: teamtr token-shifts configs/relay-3.yaml --steps 12 --out data`)
-    .action(async (file: string | undefined, { steps, engine, out, json }: Options) => {
+Example: teamtr token-shifts configs/relay-3.yaml --steps 12 --no-penalty --out data`)
+    .action(async (file: string | undefined, { steps, penalty, engine, out, json }: Options) => {
       const { readConfig } = await import('../util/files.js')
       const { parseConfig } = await import('../train/config.js')
       const config = parseConfig(file === undefined ? {} : await readConfig(file) ?? {}, file ?? 'token-shifts')
-      const shifts = await measure(steps === undefined ? config : { ...config, objective: { ...config.objective, steps: whole(steps) } }, engine)
+      const objective = { ...config.objective, steps: steps === undefined ? config.objective.steps : whole(steps) }
+      const beta = { ...config.trustRegion.beta, ...(penalty ? {} : { initial: 0 }) }
+      const shifts = await measure({ ...config, objective, trustRegion: { ...config.trustRegion, beta } }, engine)
       if (out !== undefined) {
         const { toCsv } = await import('../figures/csv.js')
         const { writeAtomic } = await import('../util/files.js')

@@ -1,4 +1,5 @@
 import type { TopLevelSpec } from 'vega-lite'
+import { calibration, klPerUpdate, learningCurves } from './charts.js'
 import type { Row } from './csv.js'
 import type { ChartText } from './encode.js'
 import { growth, heatTable, intervals, lines, teamSizes } from './plots.js'
@@ -15,7 +16,7 @@ export interface Figure extends ChartText {
   readonly draw: (rows: readonly Row[], text: ChartText) => TopLevelSpec
 }
 
-/** Which command of this repository writes which tables of data/. What stands in no recipe is the paper's. */
+/** Which command of this repository, run in its folder, writes which tables of data/. What stands in no recipe is the paper's. */
 export const recipes: readonly { readonly tables: readonly string[]; readonly command: readonly string[] }[] = [
   { tables: ['scaling-ring.csv', 'scaling-ring-exponents.csv'], command: ['scaling', '--n', '2,4,8,16,32', '--seeds', '100'] },
   { tables: ['worst-case.csv', 'stale-family.csv'], command: ['worst-case', '--evaluations', '40000'] },
@@ -26,6 +27,18 @@ export const recipes: readonly { readonly tables: readonly string[]; readonly co
     ],
     command: ['tables'],
   },
+  { tables: ['relay-runs.csv', 'relay-evaluations.csv', 'relay-updates.csv'], command: ['runs', 'data/training/relay-3', 'data/training/relay-3-stale', '--name', 'relay'] },
+  {
+    tables: ['relay-kl-only-runs.csv', 'relay-kl-only-evaluations.csv', 'relay-kl-only-updates.csv'],
+    command: ['runs', 'data/training/relay-3-adaptive-kl-only', '--name', 'relay-kl-only'],
+  },
+  { tables: ['token-shifts.csv'], command: ['token-shifts', 'configs/relay-3.yaml', '--steps', '12', '--no-penalty'] },
+]
+
+/** Rows of two tables of runs, the second those of the run that only has a KL penalty, each with the name of its method. */
+const relayRows = (runs: readonly Row[], penaltyOnly: readonly Row[]): Row[] => [
+  ...runs.map((row) => ({ ...row, method: row.method === 'teamtr' ? 'TeamTR' : row.method })),
+  ...penaltyOnly.map((row) => ({ ...row, method: 'KL penalty only' })),
 ]
 
 const quantities: Readonly<Record<string, string>> = {
@@ -194,6 +207,46 @@ export const figures: readonly Figure[] = [
       ...paper.map(({ n, update, ess_per_rollout }) => ({ x: update, series: `the paper’s Table 10, n = ${String(n)}`, value: ess_per_rollout })),
     ],
     draw: (rows, text) => lines(rows, { ...text, x: { title: 'update of the stage', ticks: [2, 3, 4, 5], format: 'd' }, y: { title: 'ESS / B', log: true } }),
+  },
+  {
+    name: 'relay-learning',
+    title: 'All three learn the relay; the penalty alone falls back',
+    subtitle: 'Relay arithmetic, three agents; 500 held-out problems; bands: 95 % bootstrap over problems; one seed',
+    tables: ['relay-evaluations.csv', 'relay-kl-only-evaluations.csv'],
+    rows: (...tables) => relayRows(tables[0], tables[1]).map(({ stage, method, reward, low, high }) => ({ stage, method, value: reward, low, high })),
+    draw: learningCurves,
+  },
+  {
+    name: 'relay-kl',
+    title: 'Scaling back keeps every update inside; the penalty alone does not',
+    subtitle: 'Relay arithmetic; KL(behaviour‖updated), exact over the vocabulary, on the rollouts of the update; dashed: δ',
+    tables: ['relay-updates.csv', 'relay-kl-only-updates.csv'],
+    rows: (...tables) => relayRows(tables[0], tables[1]).map(({ update, method, kl, delta }) => ({ update, method, kl, delta })),
+    draw: klPerUpdate,
+  },
+  {
+    name: 'relay-calibration',
+    title: 'No update falls below its certificate',
+    subtitle: 'Relay arithmetic; active-mass certificate of each update against the improvement on fresh rollouts; dashed: equality',
+    tables: ['relay-updates.csv', 'relay-kl-only-updates.csv'],
+    rows: (...tables) => relayRows(tables[0], tables[1])
+      .filter(({ method, improvement }) => method !== 'stale' && improvement !== null)
+      .map(({ method, active_mass, improvement }) => ({ series: method, certificate: active_mass, improvement })),
+    draw: calibration,
+  },
+  {
+    name: 'token-shifts',
+    title: 'Outside its region an update moves single tokens by whole units',
+    subtitle: 'Share of sampled tokens whose log-probability one update of a relay agent changed by more than x; δ = 0.02',
+    tables: ['token-shifts.csv'],
+    rows: (table) => [...new Set(table.map(({ region }) => region))].flatMap((region) => {
+      const own = table.filter((row) => row.region === region)
+      const beyond = (x: number): number => own.reduce((sum, { shift, share }) => sum + (Math.abs(Number(shift)) > x ? Number(share) : 0), 0)
+      return Array.from({ length: 29 }, (_, k) => Number((0.05 + k / 10).toFixed(2)))
+        .map((x) => ({ x, series: `${String(region)}: KL = ${String(own[0].kl)}`, value: Number(beyond(x).toPrecision(6)) }))
+        .filter(({ value }) => value > 0)
+    }),
+    draw: (rows, text) => lines(rows, { ...text, x: { title: '|Δ log π| of a token (nats)' }, y: { title: 'share of tokens beyond', log: true } }),
   },
   {
     name: 'paper-team-size',

@@ -1,25 +1,21 @@
 import type { TopLevelSpec } from 'vega-lite'
 import type { Row } from './csv.js'
-import { colorBy, dashBy, heading, schema, seriesOf, type ChartText } from './encode.js'
+import { along, colorBy, heading, schema, seriesOf, shapeBy, type ChartText } from './encode.js'
+import { lines } from './plots.js'
 
-/** A line of `value` a series, over its band from `low` to `high`. */
-const lineWithBand = (field: string, rows: readonly Row[], y: object): object[] => [
-  { mark: { type: 'area', opacity: 0.15, strokeWidth: 0 }, encoding: { y: { field: 'low', type: 'quantitative' }, y2: { field: 'high' } } },
-  { mark: 'line', encoding: { y: { field: 'value', type: 'quantitative', ...y }, ...dashBy(field, rows) } },
-]
+/** Charts of training runs. */
 
 /**
  * Returns by stage, one line a method, with an interval band.
  *
  * @param rows `{stage, method, value, low, high}`; value in [0, 1]
  */
-export const learningCurves = (rows: readonly Row[], text: ChartText): TopLevelSpec => ({
-  $schema: schema,
-  title: heading(text),
-  data: { values: rows as Row[] },
-  encoding: { x: { field: 'stage', type: 'quantitative', title: 'stage (each agent updated once)', axis: { tickMinStep: 1, format: 'd' } }, ...colorBy('method', rows) },
-  layer: lineWithBand('method', rows, { title: 'share of problems right', scale: { domain: [0, 1] } }),
-}) as TopLevelSpec
+export const learningCurves = (rows: readonly Row[], text: ChartText): TopLevelSpec =>
+  lines(rows.map(({ stage, method, value, low, high }) => ({ x: stage, series: method, value, low, high })), {
+    ...text,
+    x: { title: 'stage (each agent updated once)', format: 'd' },
+    y: { title: 'share of problems right', domain: [0, 1] },
+  })
 
 /**
  * Measured KL of every update against its radius δ.
@@ -34,34 +30,51 @@ export const klPerUpdate = (rows: readonly Row[], text: ChartText): TopLevelSpec
     {
       mark: { type: 'point', filled: true, size: 22, opacity: 0.8 },
       encoding: {
-        x: { field: 'update', type: 'quantitative', title: 'update', axis: { tickMinStep: 1, format: 'd' } },
-        y: { field: 'kl', type: 'quantitative', title: 'measured KL, behaviour ‖ updated (nats a message)' },
-        color: { field: 'method', type: 'nominal', title: null },
-        shape: { field: 'method', type: 'nominal', title: null },
+        x: along('update', { title: 'update', format: 'd' }),
+        y: along('kl', { title: 'KL(behaviour‖updated), nats a message', zero: true }),
+        ...colorBy('method', rows),
+        ...shapeBy('method', rows),
       },
     },
-    {
-      mark: { type: 'rule', strokeDash: [6, 3], color: '#444444' },
-      encoding: { y: { aggregate: 'max', field: 'delta', type: 'quantitative' } },
-    },
+    { mark: { type: 'rule', strokeDash: [6, 3], color: '#444444' }, encoding: { y: { aggregate: 'max', field: 'delta', type: 'quantitative' } } },
   ],
 }) as TopLevelSpec
 
 /**
- * What every stage was certified for, above what it was measured to bring: two panels, since a certificate may lie far below.
+ * What every stage was certified for, below what it was measured to bring: two panels, since a certificate may lie far below.
  *
  * @param rows `{stage, panel, quantity, value, low, high}`; value, low, high in units of return; low and high null where there is no interval
  */
 export const certificateAgainstImprovement = (rows: readonly Row[], text: ChartText): TopLevelSpec => ({
   $schema: schema,
   title: heading(text),
+  vconcat: seriesOf(rows, 'panel').map((panel) => {
+    const own = rows.filter((row) => row.panel === panel).map(({ stage, quantity, value, low, high }) => ({ x: stage, series: quantity, value, low, high }))
+    const plot = lines(own, { title: panel, x: { title: 'stage', format: 'd' }, y: { title: 'change of return' }, points: false })
+    return { height: 120, width: 420, ...plot, $schema: undefined }
+  }),
+  // each panel has its own series, hence its own legend
+  resolve: { scale: { color: 'independent', strokeDash: 'independent', shape: 'independent' } },
+}) as unknown as TopLevelSpec
+
+/**
+ * What was promised against what came, one point an update or stage: a valid certificate has every point on or above the diagonal.
+ *
+ * @param rows `{certificate, improvement, series}`, both in units of return
+ */
+export const calibration = (rows: readonly Row[], text: ChartText): TopLevelSpec => ({
+  $schema: schema,
+  title: heading(text),
   data: { values: rows as Row[] },
-  facet: { row: { field: 'panel', type: 'nominal', title: null, sort: seriesOf(rows, 'panel'), header: { labelAnchor: 'start', labelAngle: 0, labelOrient: 'top' } } },
-  resolve: { scale: { y: 'independent' } },
-  spec: {
-    width: 420,
-    height: 120,
-    encoding: { x: { field: 'stage', type: 'quantitative', title: 'stage', axis: { tickMinStep: 1, format: 'd' } }, ...colorBy('quantity', rows) },
-    layer: lineWithBand('quantity', rows, { title: 'change of return', scale: { zero: false } }),
-  },
+  layer: [
+    {
+      mark: { type: 'point', filled: true, size: 40, opacity: 0.8 },
+      encoding: { x: along('certificate', { title: 'certificate (return)' }), y: along('improvement', { title: 'improvement (return)' }), ...colorBy('series', rows), ...shapeBy('series', rows) },
+    },
+    {
+      transform: [{ aggregate: [{ op: 'min', field: 'certificate', as: 'a' }, { op: 'max', field: 'certificate', as: 'b' }] }],
+      mark: { type: 'rule', strokeDash: [4, 3], color: '#444444' },
+      encoding: { x: { field: 'a', type: 'quantitative' }, y: { field: 'a', type: 'quantitative' }, x2: { field: 'b' }, y2: { field: 'b' } },
+    },
+  ],
 }) as TopLevelSpec

@@ -1,6 +1,6 @@
 import type { TopLevelSpec } from 'vega-lite'
 import type { Row } from './csv.js'
-import { along, colorBy, heading, lineBy, ownLegends, schema, seriesOf, shapeBy, withoutLegend, type ChartText } from './encode.js'
+import { colorBy, heading, lineBy, ownLegends, schema, seriesOf, shapeBy, withoutLegend, type ChartText } from './encode.js'
 import { palette } from './theme.js'
 
 /** Pictures of a team: its contexts, its policies on the simplex, the parts of a bound, the paths of its updates. */
@@ -160,25 +160,3 @@ export const landscape = (grid: readonly Row[], paths: readonly Row[], text: Cha
     resolve: { scale: { color: 'independent' }, ...ownLegends },
   } as TopLevelSpec
 }
-
-/**
- * What was promised against what came, one point an update or stage: a valid certificate has every point on or above the diagonal.
- *
- * @param rows `{certificate, improvement, series}`, both in units of return
- */
-export const calibration = (rows: readonly Row[], text: ChartText): TopLevelSpec => ({
-  $schema: schema,
-  title: heading(text),
-  data: { values: rows as Row[] },
-  layer: [
-    {
-      mark: { type: 'point', filled: true, size: 40, opacity: 0.8 },
-      encoding: { x: along('certificate', { title: 'certificate (return)' }), y: along('improvement', { title: 'improvement (return)' }), ...colorBy('series', rows), ...shapeBy('series', rows) },
-    },
-    {
-      transform: [{ aggregate: [{ op: 'min', field: 'certificate', as: 'a' }, { op: 'max', field: 'certificate', as: 'b' }] }],
-      mark: { type: 'rule', strokeDash: [4, 3], color: '#444444' },
-      encoding: { x: { field: 'a', type: 'quantitative' }, y: { field: 'a', type: 'quantitative' }, x2: { field: 'b' }, y2: { field: 'b' } },
-    },
-  ],
-}) as TopLevelSpec
