@@ -37,5 +37,7 @@ export const jupyterPython = () => {
 /** A Jupyter that opens notebooks: the user's own if it has JupyterLab, else the cache's. */
 export const jupyterLab = () => (works('jupyter', ['lab', '--version']) ? { command: 'jupyter', args: ['lab'] } : { command: jupyterPython(), args: ['-m', 'jupyterlab'] })
 
-/** The environment in which Jupyter finds this repository's kernel, without any install. */
-export const environment = () => ({ ...process.env, JUPYTER_PATH: [join(root, '.jupyter'), process.env.JUPYTER_PATH].filter(Boolean).join(delimiter) })
+const withOwn = (name) => [join(root, '.jupyter'), process.env[name]].filter(Boolean).join(delimiter)
+
+/** The environment in which Jupyter finds this repository's kernel, without any install; and in which JupyterLab does not ask whether to fetch news. */
+export const environment = () => ({ ...process.env, JUPYTER_PATH: withOwn('JUPYTER_PATH'), JUPYTER_CONFIG_PATH: withOwn('JUPYTER_CONFIG_PATH') })
