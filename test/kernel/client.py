@@ -1,7 +1,8 @@
 """A Jupyter client for tests: runs what stands on stdin through the real kernel and prints every message as JSON.
 
 Input: a JSON array of steps {"code": …, "interrupt": seconds?, "stop_on_error": bool?, "queue": bool?}; a queued step is sent without waiting for the
-one before. Output: one JSON object a step: {"reply": content, "outputs": [{"type", "content"}]}.
+one before. {"complete": …} and {"inspect": …} ask about the end of a code instead. Output: one JSON object a step: {"reply": content, "outputs":
+[{"type", "content"}]}.
 """
 import json
 import sys
@@ -35,11 +36,24 @@ def collect(client, identities, timeout):
     return [results[identity] for identity in identities]
 
 
+def ask(client, step):
+    """The reply to a question about code."""
+    kind = 'complete' if 'complete' in step else 'inspect'
+    identity = getattr(client, kind)(step[kind], len(step[kind]))
+    while True:
+        message = client.get_shell_msg(timeout=60)
+        if message['parent_header'].get('msg_id') == identity:
+            return {'reply': message['content'], 'outputs': []}
+
+
 manager, client = start_new_kernel(kernel_name='teamtr', startup_timeout=60)
 try:
     pending = []
     steps = json.load(sys.stdin)
     for step, following in zip(steps, steps[1:] + [{}]):
+        if 'code' not in step:
+            print(json.dumps(ask(client, step)))
+            continue
         pending.append(client.execute(step['code'], stop_on_error=step.get('stop_on_error', True)))
         if 'interrupt' in step:
             threading.Timer(step['interrupt'], manager.interrupt_kernel).start()

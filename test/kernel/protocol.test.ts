@@ -2,9 +2,9 @@ import { spawnSync } from 'node:child_process'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { jupyterEnvironment, jupyterPython, noJupyter } from '../jupyter.js'
 
-interface Step { code: string; interrupt?: number; stop_on_error?: boolean; queue?: boolean }
+interface Step { code?: string; complete?: string; inspect?: string; interrupt?: number; stop_on_error?: boolean; queue?: boolean }
 interface Result {
-  reply: { status: string; execution_count: number; ename?: string; evalue?: string; traceback?: string[] }
+  reply: { status: string; execution_count: number; ename?: string; evalue?: string; traceback?: string[]; matches?: string[]; data?: Record<string, string> }
   outputs: { type: string; content: Record<string, unknown> & { data?: Record<string, unknown>; transient?: { display_id?: string } } }[]
 }
 
@@ -34,6 +34,10 @@ const steps: Step[] = [
   {
     code: "const bar = progressBar('work', 3)\nfor (let k = 1; k <= 3; k++) { await new Promise((resolve) => setTimeout(resolve, 250)); bar.update(k) }\nbar.end()\nshowTable([{ a: 1, b: 'x<y' }])",
   },
+  // 14 … 16: what an editor asks
+  { complete: "import { ring } from 'teamtr/theory'\nring({ ag" },
+  { complete: "import * as theory from './src/theory/bounds.js'\ntheory.penaltyC" },
+  { inspect: "import { ring } from 'teamtr/theory'\nring" },
 ]
 
 describe.skipIf(python === undefined)(`the kernel, spoken to by jupyter_client${python === undefined ? `: skipped, ${noJupyter}` : ''}`, () => {
@@ -110,5 +114,11 @@ describe.skipIf(python === undefined)(`the kernel, spoken to by jupyter_client${
     }
     expect(bar.at(-1)!.content.data!['text/plain']).toBe('work: done')
     expect(outputs.at(-1)!.content.data!['text/html']).toContain('<td>x&lt;y</td>')
+  })
+
+  it('completes names and options of the library and of the sources, and says what a name is', () => {
+    expect(results[14].reply.matches).toEqual(['agents'])
+    expect(results[15].reply.matches).toEqual(['penaltyConstant'])
+    expect(results[16].reply.data!['text/plain']).toMatch(/const ring: \(size: RingSize, random: Random\) => TeamMdp[^]*Fixed rotation/)
   })
 })
