@@ -71,9 +71,10 @@ export const tiltToRadius = (input: UpdateInput, radius: number): Update => {
   const rows = visitedRows(input)
   let spread = 0
   for (const { x } of rows) for (const value of x) spread = Math.max(spread, Math.abs(value))
-  if (spread === 0) return unchanged
-  const largest = MAX_EXPONENT / spread
-  let eta = rootOfTilt(rows, radius, largest)
+  // constant, or so nearly that no finite η tells the actions apart
+  if (!(MAX_EXPONENT / spread < Infinity)) return unchanged
+  const scaled = rows.map(({ weight, p, x }) => ({ weight, p, x: x.map((value) => value / spread) }))
+  let eta = rootOfTilt(scaled, radius, MAX_EXPONENT) / spread
   // what was rounded is measured, not what was meant: a tiny tilt may round to just outside, a huge one lose support (halve it); the last
   // factor makes an end of it
   for (let i = 0; ; i++) {

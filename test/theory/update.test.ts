@@ -76,6 +76,17 @@ describe('tilt to an exact radius', () => {
     expect(tiltToRadius({ ...input, d: new Float64Array(input.mdp.states) }, 0.1)).toMatchObject({ radius: 0, step: 0 })
   })
 
+  test('the size of the advantage does not matter: only η does', () => {
+    const input = setting(8)
+    const { policy } = tiltToRadius(input, 0.02)
+    for (const size of [1e-290, 1e-200, 1e-100, 1e100, 1e200, 1e290]) {
+      const scaled = tiltToRadius({ ...input, A: input.A.map((x) => size * x) }, 0.02)
+      expect(scaled.radius).toBeCloseTo(0.02, 12)
+      scaled.policy.forEach((p, k) => expect(p).toBeCloseTo(policy[k], 10))
+    }
+    expect(tiltToRadius({ ...input, A: input.A.map((x) => 1e-310 * x) }, 0.02)).toMatchObject({ step: 0, policy: input.policy })
+  })
+
   test('a radius that no representable tilt reaches gives a large tilt inside it, which keeps its support', () => {
     for (const sharpness of [1, 20, 60]) {
       const input = setting(7, sharpness)
