@@ -2,6 +2,7 @@
  * Check every statement on random stages (random-cases.ts). `verifyCases` is what `teamtr verify` runs, in as many workers as there are
  * cores: case k depends on the seed and on k alone, and tallies merge in any order to the same result.
  */
+import { messageOf } from '../util/errors.js'
 import { checkCase, type Mutation, type Recorder } from './checks.js'
 import { randomCase, type CaseKind } from './random-cases.js'
 
@@ -54,8 +55,12 @@ export interface VerifyRange {
 export const verifyCases = ({ seed, from, to, mutation }: VerifyRange): VerifyResult => {
   const result: VerifyResult = { seed, cases: to - from, statements: {}, violations: [] }
   for (let index = from; index < to; index++) {
-    const one = randomCase(seed, index)
-    checkCase(one, tallyInto(result, index, one.kind), mutation)
+    try {
+      const one = randomCase(seed, index)
+      checkCase(one, tallyInto(result, index, one.kind), mutation)
+    } catch (error) {
+      throw new Error(`case ${index} of seed ${seed} cannot be checked: ${messageOf(error)}`, { cause: error })
+    }
   }
   return result
 }

@@ -115,6 +115,33 @@ describe('growth exponents', () => {
     expect(offset.high).toBeGreaterThan(offset.estimate)
   })
 
+  it('weighted fit with an offset: parameters, standard error and profile limits as scipy gives them (curve_fit, brentq)', () => {
+    const weights = [1, 2, 1, 1, 3, 1, 0.5]
+    const rows = [[2, 3.1], [3, 4.4], [4, 6.3], [5, 8.1], [6, 11.2], [8, 16.9], [12, 33.5]].map(([n, y], k) => ({ n, y, weight: weights[k] }))
+    const fit = fitPowerLawWithOffset(rows)
+    expect(fit.alpha).toBeCloseTo(1.77337662, 6)
+    expect(fit.offset).toBeCloseTo(1.7341128, 5)
+    expect(fit.coefficient).toBeCloseTo(0.3865331, 5)
+    expect(fit.standardError).toBeCloseTo(0.05130545, 6)
+    expect(fit.low).toBeCloseTo(1.632953, 5)
+    expect(fit.high).toBeCloseTo(1.9187187, 5)
+    expect(fit.degreesOfFreedom).toBe(4)
+  })
+
+  it('residual bootstrap of three rows: the limits are the extremes of all 27 resamples, enumerated', () => {
+    const rows = [{ n: 1, y: 1, weight: 1 }, { n: 2, y: 3, weight: 4 }, { n: 4, y: 5, weight: 0.25 }]
+    const { alpha, coefficient } = fitPowerLaw(rows)
+    const fitted = rows.map(({ n }) => Math.log(coefficient * n ** alpha))
+    // three rows, two parameters: residuals grow by √3 for the one degree of freedom; weight w means variance 1/w
+    const residuals = rows.map(({ y, weight }, k) => Math.sqrt(3 * weight) * (Math.log(y) - fitted[k]))
+    const all = residuals.flatMap((a) => residuals.flatMap((b) => residuals.map((c) =>
+      fitPowerLaw(rows.map((row, k) => ({ ...row, y: Math.exp(fitted[k] + [a, b, c][k] / Math.sqrt(row.weight)) }))).alpha)))
+    // each extreme is missed by 2000 draws with probability (26/27)^2000 < 1e-32
+    const { low, high } = bootstrapResiduals(rows, fitPowerLaw, { random: random(3), replicates: 2000, confidence: 1 - 1e-12 })
+    expect(low).toBeCloseTo(Math.min(...all), 6)
+    expect(high).toBeCloseTo(Math.max(...all), 6)
+  })
+
   it('the rounding range holds every fit of a table that rounds to the same numbers', () => {
     const rows = [
       { n: 2, y: 0.08 },
