@@ -215,6 +215,14 @@ test('Theorem 3.6 by hand: n = 2, γ = ½, A_max = 1, δ = (0.02, 0.08): c = 2�
   expect(Number(right.minus(0.7 - 1.2 - 0.06).abs())).toBeLessThan(1e-50)
 })
 
+test('Proposition 3.9 by hand: c = 2√2; a larger surrogate gains 0.1, a radius of 0.02 for 0.08 gains 0.4', () => {
+  const { left, right } = evaluateFormula(formulas.prop39, {
+    n: 2, gamma: 0.5, A_max: 1, L_seq: [0.3, 0.5], delta: [0.02, 0.08], L_new: [0.4, 0.5], delta_new: [0.02, 0.02],
+  })
+  expect(right).toBeCloseTo(0.8 - 1.2, 14)
+  expect(left).toBeCloseTo(0.9 - 0.8, 14)
+})
+
 test('a relation without its left side is still evaluated; a missing value on the right is named', () => {
   expect(evaluateFormula(formulas.thm34, { gamma: 0.5, A_max: 1, L_seq: 1, delta: 0, zeta: 0 })).toEqual({ left: undefined, right: 1 })
   expect(() => evaluateFormula(formulas.thm34, { gamma: 0.5, A_max: 1, L_seq: 1, zeta: 0 })).toThrow(/Theorem 3\.4: delta: no value/)

@@ -129,7 +129,7 @@ describe('growth exponents', () => {
   })
 
   it('residual bootstrap of three rows: the limits are the extremes of all 27 resamples, enumerated', () => {
-    const rows = [{ n: 1, y: 1, weight: 1 }, { n: 2, y: 3, weight: 4 }, { n: 4, y: 5, weight: 0.25 }]
+    const rows = [{ n: 1, y: 1, weight: 1 }, { n: 2, y: 3, weight: 9 }, { n: 4, y: 5, weight: 0.25 }]
     const { alpha, coefficient } = fitPowerLaw(rows)
     const fitted = rows.map(({ n }) => Math.log(coefficient * n ** alpha))
     // three rows, two parameters: residuals grow by √3 for the one degree of freedom; weight w means variance 1/w

@@ -55,8 +55,11 @@ describe('importance weights', () => {
 
   it('sampled ESS/B is near its limit and falls at every update', () => {
     const mdp = team(5)
-    const rows = importanceCollapse({ mdp, policies: stagePolicies(mdp, 0.05), rollouts: 20_000, turns: 20, random: random(2) })
+    const policies = stagePolicies(mdp, 0.05)
+    const rows = importanceCollapse({ mdp, policies, rollouts: 20_000, turns: 20, random: random(2) })
     expect(rows.map(({ update }) => update)).toEqual([2, 3, 4, 5])
+    // update 2 needs the weights of π̂¹
+    expect(rows[0].essLimit).toBe(essLimit(mdp, policies[0], policies[1], 20))
     rows.forEach((row, k) => {
       expect(Math.abs(row.essPerRollout / row.essLimit - 1)).toBeLessThan(0.25)
       if (k > 0) expect(row.essPerRollout).toBeLessThan(rows[k - 1].essPerRollout)
