@@ -9,12 +9,13 @@ import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
 import { evaluate, randomPolicy, ring, routed } from '../../dist/theory/index.js'
 import { random } from '../../dist/util/random.js'
 import { textTable } from '../../dist/util/table.js'
 
 const PACKAGES = ['scipy==1.15.3', 'numpy==2.2.6']
-const rounds = Number(process.argv[process.argv.indexOf('--rounds') + 1] || 15)
+const rounds = Number(parseArgs({ options: { rounds: { type: 'string', default: '15' } } }).values.rounds)
 
 const cases = [
   {
