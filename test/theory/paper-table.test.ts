@@ -9,6 +9,9 @@ describe("the audit of the paper's team-size table", () => {
     // numpy.polyfit(log n, log y, 1) on the same numbers
     const numpy = [2.2853279512699465, 2.3603001087901125, 1.159244560449854, 1.1995294685622528]
     rows.forEach(({ fits }, k) => expect(fits[0].fit.alpha).toBeCloseTo(numpy[k], 12))
+    // the same with w = y (numpy squares it): weight y²
+    const weighted = [2.192273472667317, 2.2042997808365583, 1.120664261782822, 1.090230755509933]
+    rows.forEach(({ fits }, k) => expect(fits[1].fit.alpha).toBeCloseTo(weighted[k], 12))
     for (const { fits } of rows) {
       expect(fits.map(({ name }) => name)).toHaveLength(3)
       for (const { fit, bootstrap } of fits) {

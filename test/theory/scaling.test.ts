@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest'
+import { randomPolicy, ring } from '../../src/theory/families.js'
+import { essLimit } from '../../src/theory/importance.js'
 import { measureScaling, scalingExponents, type ScalingSetup } from '../../src/theory/scaling.js'
+import { runStage } from '../../src/theory/stage.js'
+import { tiltToRadius } from '../../src/theory/update.js'
+import { random } from '../../src/util/random.js'
 
 const setup: ScalingSetup = {
   family: 'ring',
@@ -18,6 +23,14 @@ it('a quantity that is 0 in some MDP has no exponent: with one level per turn no
   expect(exponents.gap.fit).toBeUndefined()
   expect(exponents.gap.means[0].interval.estimate).toBeLessThan(1e-12)
   expect(exponents.thm36.fit!.alpha).toBeCloseTo(0.5, 10)
+})
+
+it('ESS/B is that of rollouts in which everybody speaks twice, at the last update of a team drawn from the seed', () => {
+  const { ess } = measureScaling({ ...setup, sizes: [2, 3], seeds: 1 })
+  const source = random(setup.seed).fork(3).fork(0)
+  const mdp = ring({ agents: 3, levels: 4, actions: 3, gamma: 0.95, reach: 3 }, source)
+  const { policies } = runStage(mdp, randomPolicy(mdp, source), { order: [0, 1, 2], update: (input) => tiltToRadius(input, 0.001).policy })
+  expect(ess[1].samples[0]).toBe(essLimit(mdp, policies[0], policies[2], 6))
 })
 
 describe('scaling on the ring (4 levels per agent, γ = 0.95, n = 2 … 32)', () => {

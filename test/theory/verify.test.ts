@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Mutation } from '../../src/theory/checks.js'
+import { checkCase, type Mutation } from '../../src/theory/checks.js'
 import { CASE_KINDS, randomCase } from '../../src/theory/random-cases.js'
 import { mergeResults, verifyCases, type VerifyResult } from '../../src/theory/verify.js'
 
@@ -47,6 +47,18 @@ describe('random stages', () => {
     expect(ratio('halfSpanTv')).toBeGreaterThan(0.95)
     expect(ratio('shiftTv')).toBeGreaterThan(0.9999)
     for (const { tightestRatio } of Object.values(whole.statements)) expect(tightestRatio).toBeLessThanOrEqual(1 + 1e-6)
+  })
+
+  test('rounding is allowed for, and little else: half of the tolerances are below 1e-11 of what they are for', () => {
+    const shares = new Map<string, number[]>()
+    for (let k = 0; k < count; k++) {
+      checkCase(randomCase(seed, k), (statement, left, right, tolerance) => {
+        if (!Number.isFinite(left + right)) return
+        shares.set(statement, [...(shares.get(statement) ?? []), tolerance / Math.max(1, Math.abs(left), Math.abs(right))])
+      })
+    }
+    expect(shares.size).toBe(Object.keys(whole.statements).length)
+    for (const [id, of] of shares) expect([id, of.sort((a, b) => a - b)[of.length >> 1] < 1e-11]).toEqual([id, true])
   })
 
   test('the same whatever the ranges are and in whatever order they are merged', () => {

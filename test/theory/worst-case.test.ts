@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { fitPowerLaw } from '../../src/theory/growth.js'
+import { stageBounds } from '../../src/theory/stage-bounds.js'
+import { measureStage, stageOfPolicies } from '../../src/theory/stage.js'
 import { searchStaleFamily, staleGapOf } from '../../src/theory/stale-families.js'
 import {
   lossOverPenalty,
@@ -23,6 +25,18 @@ describe('the search for worst cases', () => {
         const { ratio } = search(statement, gamma, 600, agents)
         expect(ratio).toBeGreaterThan(0)
         expect(ratio).toBeLessThanOrEqual(1 + 1e-9)
+      }
+    }
+  })
+
+  it('divides by the penalty of the bound it is named after', () => {
+    for (const statement of ['thm36', 'thm37Exact', 'thm37Paper', 'staleOwnStates'] as const) {
+      for (const agents of [1, 2, 4]) {
+        const { instance, ratio } = search(statement, 0.6, 50, agents)
+        const { mdp, policies } = stageOfInstance(instance)
+        const measure = measureStage(stageOfPolicies(mdp, policies, [...Array(agents).keys()]))
+        const bound = stageBounds(measure, { gamma: 0.6, radii: measure.steps.map(({ dTok }) => dTok), kind: 'exact' })[statement]
+        expect(ratio).toBeCloseTo((bound.surrogate - measure.improvement) / bound.penalty, 9)
       }
     }
   })
