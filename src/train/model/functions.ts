@@ -205,7 +205,7 @@ export const pickedLogProbs = (h: tf.Tensor2D, head: tf.Tensor2D, picks: tf.Tens
     const kept: tf.Tensor2D[] = []
     const values = chunks(h, picks).map(([h, picks]) =>
       tf.tidy(() => {
-        const logP: tf.Tensor2D = tf.logSoftmax(tf.matMul(h, head, false, true))
+        const logP = tf.logSoftmax(tf.matMul<tf.Tensor2D>(h, head, false, true))
         if (whole) kept.push(tf.keep(logP))
         return tf.gatherND(logP, picks) as tf.Tensor1D
       }))
