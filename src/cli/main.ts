@@ -6,6 +6,7 @@ import { addVerify } from './verify.js'
 import { addDemo } from './demo.js'
 import { addDoctor } from './doctor.js'
 import { addEval } from './eval.js'
+import { addExport } from './export.js'
 import { addFigures } from './figures.js'
 import { addKernel } from './kernel.js'
 import { addRuns } from './runs.js'
@@ -34,6 +35,7 @@ addVerify(program)
 addDemo(program)
 addDoctor(program)
 addEval(program)
+addExport(program)
 addFigures(program)
 addKernel(program)
 addRuns(program)

@@ -83,20 +83,20 @@ export const writeCheckpoint = async (folder: string, team: Team, saved: Saved):
 const agentFile = (agent: number): string => `agent-${agent}.safetensors`
 
 /** In ascending order. */
-const checkpointNames = (folder: string): string[] => {
+export const checkpointNames = (folder: string): string[] => {
   const all = fileIn.checkpoints(folder)
   return existsSync(all) ? readdirSync(all).filter((name) => /^\d{6,}$/.test(name)).sort((a, b) => Number(a) - Number(b)) : []
 }
 
 /**
- * The latest checkpoint of a run.
+ * A checkpoint of a run: the latest, or the one of that name.
  *
  * @returns a team that the caller disposes, and the rest; undefined where no checkpoint was written yet
  * @throws InputError saying what is wrong with it, and how to go on from the one before
  */
-export const readCheckpoint = (folder: string, config: Config): { team: Team; saved: Saved } | undefined => {
+export const readCheckpoint = (folder: string, config: Config, name?: string): { team: Team; saved: Saved } | undefined => {
   const names = checkpointNames(folder)
-  const latest = names.at(-1)
+  const latest = name ?? names.at(-1)
   if (latest === undefined) return undefined
   const at = join(fileIn.checkpoints(folder), latest)
   try {

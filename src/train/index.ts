@@ -32,3 +32,10 @@ export { runTraining, type RunOptions, type RunResult } from './run.js'
 export { readRun, type RecordedRun } from './runFolder.js'
 export { summarise, type RunSummary } from './summary.js'
 export { stream } from './streams.js'
+export { countMessages, messageKl, messageProbabilities, messageTree, type MessageLimits, type MessageTree } from './messageTree.js'
+export { contextSpace, type Context, type ContextSpace, type ContextSpaceOptions } from './contextSpace.js'
+export {
+  exactReturn, exactTeam, messageLaw, readings, teamOfLaws, tokenKl, visits, withAgentOf, type ExactOptions, type ExactReturn, type ExactTeam, type MessageLaw,
+} from './exactTeam.js'
+export { exactStage, type ExactCertificates, type ExactStage, type ExactStep } from './exactStage.js'
+export { exportRun, type ExportedRun, type ExportedTeam, type ExportOptions } from './exportRun.js'
