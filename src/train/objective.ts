@@ -48,9 +48,9 @@ export const tokenDivergence = (estimator: Estimator, behaviour: Acting, updated
 const LARGEST_LOG_RATIO = 80
 
 /**
- * KL(p‖q) of each row, from log p and log q, [M, V] each, as Σ p (q/p − 1 − log q/p): the same sum as Σ p log p/q, since p and q each sum to 1,
- * but of terms that are none of them negative. So it keeps its digits where p and q nearly agree; float32 would turn Σ p log p/q into noise of
- * either sign there. Its derivative in log q is q − p.
+ * KL(p‖q) of each row, from log p and log q, [M, V] each, as Σ p (q/p − 1 − log q/p): the same sum as Σ p log p/q, since p and q each sum
+ * to 1, but of terms that are none of them negative. So it keeps its digits where p and q nearly agree; float32 would turn Σ p log p/q into
+ * noise of either sign there. Its derivative in log q is q − p.
  */
 const exactDivergence = (before: tf.Tensor2D, after: tf.Tensor2D): tf.Tensor1D =>
   tf.customGrad((logQ, save) => {
