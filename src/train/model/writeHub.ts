@@ -39,7 +39,7 @@ export const writeAdapter = (folder: string, config: DecoderConfig, { lora, valu
       base_model_name_or_path: base,
       r: lora.rank,
       lora_alpha: lora.alpha,
-      lora_dropout: 0,
+      lora_dropout: lora.dropout ?? 0,
       target_modules: lora.targets.map(peftName),
       bias: 'none',
       fan_in_fan_out: false,

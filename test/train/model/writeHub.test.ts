@@ -108,10 +108,11 @@ const written = async (): Promise<
       dtype: model === 'tiny-qwen2' ? 'bfloat16' : 'float32',
     })
   }
-  const lora = { rank: 3, alpha: 7, targets: projections }
+  const lora = { rank: 3, alpha: 7, targets: projections, dropout: 0.125 }
   const base = openModel(at('tiny-llama'))
   const all = fresh()
   writeAdapter(all, base.config, { lora, values: noise(layoutSize(loraLayout(base.config, lora)), 0.1, 3) }, 'tiny-llama')
+  expect(readAdapter(all, base).lora).toEqual(lora)
   const ids = expected('tiny-llama').prompts[0].ids
   cases.push({
     name: 'an adapter on every layer',
