@@ -65,23 +65,25 @@ export const contextSpace = (
   if (problems.length === 0) throw new InputError('problems: holds none; at least one')
   const messages = team.agents.map(({ policy: { vocabulary } }) => countMessages({ vocabulary, maxTokens }))
   let enumerated = 0
-  const spend = (turn: number, contexts: number): void => {
-    enumerated += contexts * messages[speaker(team, turn)]
-    if (enumerated > limit) {
-      throw new InputError(
-        `contexts: ${show(contexts)} at turn ${turn}, ${show(messages[speaker(team, turn)])} messages of up to ${maxTokens} tokens in each: ` +
-        `${show(enumerated)} to play so far; at most ${show(limit)}, so take fewer problems or a smaller game`,
-      )
-    }
+  const spend = (agent: number, contexts: number, where: string): void => {
+    enumerated += contexts * messages[agent]
+    if (enumerated <= limit) return
+    throw new InputError(
+      `contexts: ${show(contexts)} ${where}, ${show(messages[agent])} messages of up to ${maxTokens} tokens in each: ` +
+      `${show(enumerated)} to play so far; at most ${show(limit)}, so take fewer problems or a smaller game`,
+    )
   }
-  spend(0, new Set(problems.map(({ id }) => id)).size)
+  // Nothing is made before it is known to be small enough: every agent has at least one context.
+  team.agents.forEach((_, agent) => spend(agent, 1, `of agent ${agent} at least`))
+  enumerated = 0
+  spend(speaker(team, 0), new Set(problems.map(({ id }) => id)).size, 'at turn 0')
 
   const agents = team.agents.map(({ policy: { vocabulary }, tokenizer }) => ({
     tree: messageTree({ vocabulary, maxTokens }, tokenizer.endToken), prompts: [] as number[][], known: new Map<string, number>(),
   }))
   const promptOf = (agent: number, state: EpisodeState): number => {
     const { prompts, known } = agents[agent]
-    const prompt = promptTokens(team.agents[agent] as Agent, state)
+    const prompt = promptTokens(team.agents[agent], state)
     const key = prompt.join()
     if (!known.has(key)) known.set(key, prompts.push(prompt) - 1)
     return known.get(key)!
@@ -103,8 +105,8 @@ export const contextSpace = (
   const reward: number[] = []
   const effects: string[] = []
   for (let turn = 0; level.size > 0; turn++) {
-    if (turn > 0) spend(turn, level.size)
     const agent = speaker(team, turn)
+    if (turn > 0) spend(agent, level.size, `at turn ${turn}`)
     const following: Level = new Map()
     for (const { problem, state } of level.values()) {
       const known = new Map<string, number>()
