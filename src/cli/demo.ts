@@ -65,8 +65,8 @@ Exit codes: 0 done, 2 a wrong option or file.`)
 }
 
 const demo = async (options: Options): Promise<void> => {
-  const [{ InputError }, { initEngine }, { guessingNumbers }] = await Promise.all([
-    import('../util/errors.js'), import('../train/backend.js'), import('../tasks/ar-bench/guessingNumbers.js'),
+  const [{ InputError }, { writableFolder }, { initEngine }, { guessingNumbers }] = await Promise.all([
+    import('../util/errors.js'), import('../util/files.js'), import('../train/backend.js'), import('../tasks/ar-bench/guessingNumbers.js'),
   ])
   const seed = Number(options.seed)
   if (options.seed.trim() === '' || !Number.isInteger(seed) || seed < 0 || seed >= 2 ** 31) throw new InputError(`--seed: holds "${options.seed}"; a whole number from 0 to 2147483647`)
@@ -74,6 +74,7 @@ const demo = async (options: Options): Promise<void> => {
   const size = options.quick ? quick : full
   const hidden = options.gn === undefined ? undefined : await readHidden(guessingNumbers.load(options.gn), options.gn)
   const engine = await initEngine(options.engine)
+  writableFolder(out)
   const note = (text: string): void => { process.stdout.write(`${text}\n`) }
   note(`engine: ${engine.name} (${engine.why})`)
 

@@ -22,10 +22,13 @@ import { addWorstCase } from './worstCase.js'
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
 
+/** What commander has to say of a wrong option, as one line. */
+const said = (text: string): string => text.trim().replace(/^error: /, '').replace(/\.?\s*\n\s*/g, ' ').replace(/\.$/, '')
+
 const program = new Command('teamtr')
   .description('Trust-region fine-tuning of multi-agent LLM teams (TeamTR): theory, training, figures')
   .version(version)
-  .showHelpAfterError('(add --help for the options)')
+  .configureOutput({ outputError: (text, write) => write(`teamtr: ${oneLine(said(text))}; --help lists the options\n`) })
   .exitOverride()
 
 // One line a command: each file adds its command and imports what is heavy only when that command runs.

@@ -7,11 +7,11 @@
  * A checkpoint is written under a temporary name and renamed, so a folder with its final name is whole. Random numbers need no state:
  * each stream follows from the seed and its place (streams.ts).
  */
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { InputError, messageOf } from '../util/errors.js'
-import { readJson, writeAtomic } from '../util/files.js'
+import { makeFolder, readJson, writeAtomic } from '../util/files.js'
 import { validate } from '../util/validate.js'
 import type { Config } from './config.js'
 import { readVectors, writeVectors } from './model/checkpoint.js'
@@ -68,7 +68,7 @@ export const writeCheckpoint = async (folder: string, team: Team, saved: Saved):
   const temporary = join(all, `${name}.tmp`)
   try {
     rmSync(temporary, { recursive: true, force: true })
-    mkdirSync(temporary, { recursive: true })
+    makeFolder(temporary)
     for (const [i, { policy, theta, optimiser: { first, second } }] of team.agents.entries()) {
       await writeVectors(join(temporary, agentFile(i)), policy.layout, { theta, first, second })
     }

@@ -40,13 +40,30 @@ export type Estimator = 'exact' | 'lowVariance' | 'plain'
 
 /** Divergence of each marked token, [M], differentiable in what made `updated`. */
 export const tokenDivergence = (estimator: Estimator, behaviour: Acting, updated: Acting): tf.Tensor1D => {
-  if (estimator === 'exact') {
-    const [p, q] = [behaviour.distributions!, updated.distributions!]
-    return tf.sum(tf.mul(tf.exp(p), tf.sub(p, q)), 1)
-  }
+  if (estimator === 'exact') return exactDivergence(behaviour.distributions!, updated.distributions!)
   const logRatio: tf.Tensor1D = tf.sub(updated.logProbs, behaviour.logProbs)
   return estimator === 'plain' ? tf.neg(logRatio) : tf.sub(tf.sub(tf.exp(logRatio), 1), logRatio)
 }
+
+/** e^80 is finite in float32. Where q/p is larger the term below is q − p(1 + log q/p), which is q in float32 whatever p is. */
+const LARGEST_LOG_RATIO = 80
+
+/**
+ * KL(p‖q) of each row, from log p and log q, [M, V] each, as Σ p (q/p − 1 − log q/p): the same sum as Σ p log p/q, since p and q each sum
+ * to 1, but of terms that are none of them negative. So it keeps its digits where p and q nearly agree; float32 would turn Σ p log p/q into
+ * noise of either sign there. Its derivative in log q is q − p.
+ */
+const exactDivergence = (before: tf.Tensor2D, after: tf.Tensor2D): tf.Tensor1D =>
+  tf.customGrad((logQ, save) => {
+    const logP = tf.maximum(before, tf.sub(logQ as tf.Tensor, LARGEST_LOG_RATIO))
+    const logRatio = tf.sub(logQ as tf.Tensor, logP)
+    const [p, excess] = [tf.exp(logP), tf.expm1(logRatio)]
+    ;(save as tf.GradSaveFunc)([tf.mul(p, excess)])
+    return {
+      value: tf.sum(tf.mul(p, tf.sub(excess, logRatio)), 1),
+      gradFunc: (dy: tf.Tensor, [difference]: tf.Tensor[]) => tf.mul(tf.expandDims(dy, 1), difference),
+    }
+  })(after) as tf.Tensor1D
 
 /** Weights of the n distinct messages, [n] each, already divided by the number of messages. */
 export type Weights = {

@@ -109,8 +109,10 @@ describe('objective', () => {
 
   it('stays finite where a ratio would overflow', () => {
     const far = [-200, 200, 0, 200, 0, -200, 0, 0, 0]
-    const { value, gradient: actual } = computed(far, 0, { clip: even, ratio: 'message', average: 'sum', estimator: 'exact' })
-    for (const x of [value, ...actual]) expect(Number.isFinite(x)).toBe(true)
+    for (const beta of [0, 1]) {
+      const { value, gradient: actual } = computed(far, beta, { clip: even, ratio: 'message', average: 'sum', estimator: 'exact' })
+      for (const x of [value, ...actual]) expect(Number.isFinite(x)).toBe(true)
+    }
   })
 })
 
@@ -123,6 +125,46 @@ describe('tokenDivergence', () => {
       return tf.sum(tf.mul(tf.gather(weights.divergence, batch.messageOf), tokenDivergence(estimator, behaviour, after))).dataSync()[0]
     })
     expect(mean).toBeCloseTo(kl, 6)
+  })
+
+  /** KL per row of two tables of logits, by tokenDivergence and from the same logits in float64. */
+  const exactly = (rows: readonly (readonly [before: number[], after: number[]])[]): { actual: number[]; expected: number[] } => ({
+    actual: tf.tidy(() => {
+      const [behaviour, after] = [0, 1].map((which) => {
+        const distributions = tf.logSoftmax(tf.tensor2d(rows.map((row) => row[which])))
+        return { distributions, logProbs: tf.zeros<tf.Rank.R1>([rows.length]) }
+      })
+      return [...tokenDivergence('exact', behaviour, after).dataSync()]
+    }),
+    expected: rows.map(([before, after]) => {
+      const [p, q] = [before, after].map((logits) => {
+        const logs = logits.map(Math.fround)
+        const logSum = Math.log(logs.reduce((sum, x) => sum + Math.exp(x), 0))
+        return logs.map((x) => x - logSum)
+      })
+      return p.reduce((sum, x, v) => sum + Math.exp(x) * (Math.expm1(q[v] - x) - (q[v] - x)), 0)
+    }),
+  })
+
+  it.each([1e-7, 1e-5, 1e-3, 0.1, 3])('exact is never negative, and keeps its digits where logits differ by %d', (difference) => {
+    const r = random(7)
+    const rows = Array.from({ length: 50 }, () => {
+      const before = Array.from({ length: 40 }, () => 6 * r.next() - 3)
+      return [before, before.map((x) => x + difference * (2 * r.next() - 1))] as const
+    })
+    const { actual, expected } = exactly(rows)
+    // Logits of size 3 lie 2.4e-7 apart in float32, and their softmax is rounded as coarsely: that much of a difference is not seen.
+    const rounding = 3 * 2.4e-7
+    actual.forEach((x, i) => {
+      expect(x).toBeGreaterThanOrEqual(0)
+      expect(Math.abs(Math.sqrt(x) - Math.sqrt(expected[i]))).toBeLessThan(rounding + 1e-6 * Math.sqrt(expected[i]))
+    })
+  })
+
+  it('exact is zero for equal policies, and finite where a ratio overflows', () => {
+    expect(exactly([[[1, -2, 0.3], [1, -2, 0.3]]]).actual).toEqual([0])
+    const { actual: [far] } = exactly([[[0, -300, -100], [-300, 0, -100]]])
+    expect(far).toBeCloseTo(300, 3)
   })
 })
 

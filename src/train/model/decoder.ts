@@ -4,7 +4,8 @@
  */
 import { tf } from '../backend.js'
 import type { DecoderConfig } from './config.js'
-import { attention, gelu, grouped, lookUp, rmsNorm, rotate, swiglu, type Rotation } from './functions.js'
+import { dropped, type Dropout } from './dropout.js'
+import { attention, gelu, grouped, lookUp, recomputed, rmsNorm, rotate, swiglu, type Rotation } from './functions.js'
 
 /** Parameters by name (layout.ts), as tensors. */
 export type Weights = Record<string, tf.Tensor>
@@ -20,31 +21,45 @@ type Attend = (heads: tf.Tensor4D, layer: number) => tf.Tensor4D
  *
  * @param ids [B, T] int32
  * @param positions T positions (all rows alike) or B·T of them; needed by learned positions only
+ * @param through a block: x and its layer → x
  * @returns [B·T, d]
  */
-const trunk = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, positions: () => tf.Tensor1D, attend: Attend): Stream => {
-  const [B, T] = ids.shape
-  const { heads: H, kvHeads: K, headDim, layers } = config
+const trunk = (
+  config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, positions: () => tf.Tensor1D, through: (x: Stream, layer: number) => Stream,
+): Stream => {
+  let x = lookUp(weights.embedding as tf.Tensor2D, tf.reshape(ids, [-1]))
+  if (config.positions === 'learned') x = tf.add(x, lookUp(weights.positions as tf.Tensor2D, positions()))
+  for (let layer = 0; layer < config.layers; layer++) x = through(x, layer)
+  return x
+}
+
+/**
+ * One block: x + attention(norm(x)), and to that its MLP.
+ *
+ * @param x [B·T, d]
+ * @param shape B, T
+ * @param dropout of what the adapters read
+ */
+const block = (
+  config: DecoderConfig, weights: Weights, x: Stream, layer: number, [B, T]: readonly [number, number], attend: Attend, dropout?: Dropout,
+): Stream => {
+  const { heads: H, kvHeads: K, headDim } = config
+  const at = `blocks.${layer}`
   const linear = (x: Stream, name: string): Stream => {
     let y = tf.matMul(x, weights[name] as tf.Tensor2D) as Stream
     const { [`${name}.bias`]: bias, [`${name}.loraA`]: a, [`${name}.loraB`]: b } = weights
     if (bias) y = tf.add(y, bias)
-    return a ? tf.add(y, tf.matMul(tf.matMul(x, a as tf.Tensor2D, false, true), b as tf.Tensor2D, false, true)) : y
+    if (!a) return y
+    return tf.add(y, tf.matMul(tf.matMul(dropped(x, dropout, name), a as tf.Tensor2D, false, true), b as tf.Tensor2D, false, true))
   }
   const normed = (x: Stream, name: string): Stream => norm(config, weights, x, name)
 
-  let x = lookUp(weights.embedding as tf.Tensor2D, tf.reshape(ids, [B * T]))
-  if (config.positions === 'learned') x = tf.add(x, lookUp(weights.positions as tf.Tensor2D, positions()))
-  for (let l = 0; l < layers; l++) {
-    const at = `blocks.${l}`
-    const heads = split(linear(normed(x, `${at}.attention.norm`), `${at}.attention.qkv`), [B, T, H + 2 * K, headDim])
-    const o = attend(config.qkNorm ? headNorm(config, weights, heads, at) : heads, l)
-    x = tf.add(x, linear(merge(o), `${at}.attention.out`))
+  const heads = split(linear(normed(x, `${at}.attention.norm`), `${at}.attention.qkv`), [B, T, H + 2 * K, headDim])
+  const o = attend(config.qkNorm ? headNorm(config, weights, heads, at) : heads, layer)
+  const between = tf.add(x, linear(merge(o), `${at}.attention.out`)) as Stream
 
-    const up = linear(normed(x, `${at}.mlp.norm`), `${at}.mlp.up`)
-    x = tf.add(x, linear(config.mlp === 'swiglu' ? swiglu(up) : gelu(up), `${at}.mlp.down`))
-  }
-  return x
+  const up = linear(normed(between, `${at}.mlp.norm`), `${at}.mlp.up`)
+  return tf.add(between, linear(config.mlp === 'swiglu' ? swiglu(up) : gelu(up), `${at}.mlp.down`))
 }
 
 /** Rows of all heads → [B, heads, T, headDim]. */
@@ -71,23 +86,48 @@ const headNorm = ({ heads: H, kvHeads: K, headDim, normEpsilon }: DecoderConfig,
   return tf.concat([each(q, 'query'), each(k, 'key'), v], 1) as tf.Tensor4D
 }
 
+/** What a pass that is differentiated does otherwise. */
+export interface Training {
+  /** Names of the weights that are differentiated. */
+  readonly trained: readonly string[]
+  /** Keep only the input of each block, and compute the block again in the backward pass: less memory for a third more time. */
+  readonly recompute: boolean
+  readonly dropout?: Dropout
+}
+
 /**
- * Logits at chosen places of right-padded sequences.
+ * Hidden states at chosen places of right-padded sequences, after the final norm: what the head reads.
  *
  * @param ids [B, T] int32
  * @param places [M] int32: flat places b·T + t
- * @returns [M, V]
+ * @returns [M, d]
  */
-export const logits = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, places: tf.Tensor1D): tf.Tensor2D => {
+export const states = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, places: tf.Tensor1D, training?: Training): tf.Tensor2D => {
   const [B, T] = ids.shape
   const rotation = rotationAt(config, range(T))
+  const through = (x: Stream, layer: number, weights: Weights, { cos, sin, turn }: Rotation, mask: tf.Tensor2D): Stream =>
+    block(config, weights, x, layer, [B, T], (heads) => attention(heads, config.kvHeads, { cos, sin, turn }, mask), training?.dropout)
   const mask = causalMask(config, T)
-  const x = trunk(config, weights, ids, () => everyRow(B, T), (heads) => attention(heads, config.kvHeads, rotation, mask))
-  return head(config, weights, lookUp(x, places))
+  const x = trunk(config, weights, ids, () => everyRow(B, T), (x, layer) => {
+    if (!training?.recompute) return through(x, layer, weights, rotation, mask)
+    const names = training.trained.filter((name) => name.startsWith(`blocks.${layer}.`))
+    return recomputed(([x, ...own], [cos, sin, turn, mask]) => {
+      const all = { ...weights, ...Object.fromEntries(names.map((name, i) => [name, own[i]])) }
+      return through(x as Stream, layer, all, { cos, sin, turn: turn as tf.Tensor2D }, mask as tf.Tensor2D)
+    }, [x, ...names.map((name) => weights[name])], [rotation.cos, rotation.sin, rotation.turn, mask])
+  })
+  return norm(config, weights, lookUp(x, places), 'norm')
 }
 
+/** Logits at chosen places of right-padded sequences: as `states`. @returns [M, V] */
+export const logits = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, places: tf.Tensor1D, training?: Training): tf.Tensor2D =>
+  tf.matMul(states(config, weights, ids, places, training), headOf(weights), false, true)
+
+/** The matrix from hidden states to logits, [V, d]: the embedding where they are tied. */
+export const headOf = (weights: Weights): tf.Tensor2D => (weights.head ?? weights.embedding) as tf.Tensor2D
+
 const head = (config: DecoderConfig, weights: Weights, x: Stream): tf.Tensor2D =>
-  tf.matMul(norm(config, weights, x, 'norm'), (weights.head ?? weights.embedding) as tf.Tensor2D, false, true)
+  tf.matMul(norm(config, weights, x, 'norm'), headOf(weights), false, true)
 
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
 
@@ -164,12 +204,13 @@ export const prefill = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2
   const mask = causalMask(config, T)
   const keys: tf.Tensor4D[] = []
   const values: tf.Tensor4D[] = []
-  const x = trunk(config, weights, ids, () => everyRow(B, T), (heads) => {
+  const attending: Attend = (heads) => {
     const [q, k, v] = rotated(config, heads, rotation)
     keys.push(k)
     values.push(v)
     return attend(q, k, v, mask)
-  })
+  }
+  const x = trunk(config, weights, ids, () => everyRow(B, T), (x, layer) => block(config, weights, x, layer, [B, T], attending))
   return { logits: head(config, weights, lookUp(x, last)), cache: { keys, values } }
 }
 
@@ -217,12 +258,13 @@ const paddingMask = (padded: readonly (readonly [number, number])[], time: numbe
 export const step = (config: DecoderConfig, weights: Weights, { ids, positions, rotation, mask }: Tokens, cache: Cache): Read => {
   const keys: tf.Tensor4D[] = []
   const values: tf.Tensor4D[] = []
-  const x = trunk(config, weights, ids, () => positions, (heads, layer) => {
+  const attending: Attend = (heads, layer) => {
     const [q, k, v] = rotated(config, heads, rotation)
     keys.push(tf.concat([cache.keys[layer], k], 2))
     values.push(tf.concat([cache.values[layer], v], 2))
     return attend(q, keys[layer], values[layer], mask)
-  })
+  }
+  const x = trunk(config, weights, ids, () => positions, (x, layer) => block(config, weights, x, layer, [ids.shape[0], 1], attending))
   return { logits: head(config, weights, x), cache: { keys, values } }
 }
 

@@ -2,16 +2,25 @@ import { tf } from '../backend.js'
 import { compileGraph, compiles } from '../graph.js'
 import type { ParameterSlot, Policy } from '../policy.js'
 import type { DecoderConfig } from './config.js'
-import { logits, step, type Cache, type Read, type Tokens, type Weights } from './decoder.js'
-import { markedLogProbs } from './functions.js'
+import { headOf, logits, states, step, type Cache, type Read, type Tokens, type Training, type Weights } from './decoder.js'
+import { pickedLogProbs } from './functions.js'
 import { decoderLayout, loraLayout, named, type LoraConfig } from './layout.js'
 import { adapterWeights } from './lora.js'
 import { sampleMessages, type Stepper } from './sampleMessages.js'
 
+/** How a policy computes; none of it changes what it computes. */
+export interface PolicySettings {
+  /**
+   * Keep only the input of each block for the backward pass, and compute the block again there: memory for one block instead of all, for about a
+   * third more time. Default false.
+   */
+  readonly recompute?: boolean
+}
+
 /** A decoder whose every parameter is trained: θ holds them all. */
-export const decoderPolicy = (config: DecoderConfig): Policy => {
+export const decoderPolicy = (config: DecoderConfig, settings: PolicySettings = {}): Policy => {
   const layout = decoderLayout(config)
-  return policyOf(config, layout, {}, (theta) => named(theta, layout))
+  return policyOf(config, layout, {}, (theta) => named(theta, layout), settings)
 }
 
 /**
@@ -19,9 +28,9 @@ export const decoderPolicy = (config: DecoderConfig): Policy => {
  *
  * @param base the decoder's weights by name; they stay the caller's
  */
-export const adapterPolicy = (config: DecoderConfig, base: Weights, lora: LoraConfig): Policy => {
+export const adapterPolicy = (config: DecoderConfig, base: Weights, lora: LoraConfig, settings: PolicySettings = {}): Policy => {
   const layout = loraLayout(config, lora)
-  return policyOf(config, layout, base, (theta) => adapterWeights(config, lora, named(theta, layout)))
+  return policyOf(config, layout, base, (theta) => adapterWeights(config, lora, named(theta, layout)), settings, lora.dropout)
 }
 
 /**
@@ -31,16 +40,31 @@ export const adapterPolicy = (config: DecoderConfig, base: Weights, lora: LoraCo
  */
 export const frozenPolicy = (config: DecoderConfig, base: Weights): Policy => policyOf(config, [], base, () => ({}))
 
-/** @param frozen the weights that are not trained @param trained those that θ gives */
-const policyOf = (config: DecoderConfig, layout: readonly ParameterSlot[], frozen: Weights, trained: (theta: tf.Tensor1D) => Weights): Policy => {
-  const logDistributions: Policy['logDistributions'] = (theta, batch) =>
-    tf.tidy(() => tf.logSoftmax(logits(config, { ...frozen, ...trained(theta) }, batch.ids, batch.places)))
+/** @param frozen the weights that are not trained @param trained those that θ gives @param rate of the dropout in training */
+const policyOf = (
+  config: DecoderConfig, layout: readonly ParameterSlot[], frozen: Weights, trained: (theta: tf.Tensor1D) => Weights,
+  { recompute = false }: PolicySettings = {}, rate = 0,
+): Policy => {
+  const pass = (theta: tf.Tensor1D, seed?: number): { weights: Weights; training: Training } => {
+    const own = trained(theta)
+    const dropout = rate > 0 && seed !== undefined ? { rate, seed } : undefined
+    return { weights: { ...frozen, ...own }, training: { trained: Object.keys(own), recompute, dropout } }
+  }
   let compiled: CompiledStep | undefined
   return {
     layout,
     vocabulary: config.vocabulary,
-    logDistributions,
-    logProbs: (theta, batch) => tf.tidy(() => markedLogProbs(logDistributions(theta, batch), batch.picks)),
+    logProbs: (theta, { ids, places, picks }, seed) =>
+      tf.tidy(() => {
+        const { weights, training } = pass(theta, seed)
+        const headTrained = training.trained.includes(config.tied ? 'embedding' : 'head')
+        return pickedLogProbs(states(config, weights, ids, places, training), headOf(weights), picks, headTrained)
+      }),
+    logDistributions: (theta, { ids, places }, seed) =>
+      tf.tidy(() => {
+        const { weights, training } = pass(theta, seed)
+        return tf.logSoftmax(logits(config, weights, ids, places, training))
+      }),
     sample: async (theta, prompts, options) => {
       const own = tf.tidy(() => trained(theta))
       const weights = { ...frozen, ...own }

@@ -5,12 +5,48 @@
  */
 import { tf } from '../backend.js'
 
-/** `tf.customGrad`, applied and typed: f gives the value of its inputs, and from the value's gradient those of the inputs. `save` keeps tensors for that. */
+/**
+ * `tf.customGrad`, applied and typed: f gives the value of its inputs, and from the value's gradient those of the inputs. `save` keeps tensors for
+ * that. What the derivative computes on its way is freed at once: tfjs would keep it until all of the backward pass is through.
+ */
 const withGradient = <I extends tf.Tensor[], O extends tf.Tensor>(
   inputs: [...I],
   f: (inputs: I, save: (tensors: tf.Tensor[]) => void) => { value: O; gradFunc: (dy: O, saved: tf.Tensor[]) => tf.Tensor | tf.Tensor[] },
 ): O =>
-  tf.customGrad((...args) => f(args.slice(0, -1) as I, args.at(-1) as unknown as (tensors: tf.Tensor[]) => void))(...inputs) as O
+  tf.customGrad((...args) => {
+    const { value, gradFunc } = f(args.slice(0, -1) as I, args.at(-1) as unknown as (tensors: tf.Tensor[]) => void)
+    return { value, gradFunc: (dy: O, saved: tf.Tensor[]) => tf.tidy(() => gradFunc(dy, saved)) }
+  })(...inputs) as O
+
+/**
+ * f without what it computes on its way: of f only the inputs are kept, and the backward pass computes f again before it differentiates it.
+ *
+ * @param f must give the same value both times
+ * @param inputs what is differentiated
+ * @param constants what else f reads and the caller may dispose meanwhile
+ */
+export const recomputed = <O extends tf.Tensor>(
+  f: (inputs: tf.Tensor[], constants: tf.Tensor[]) => O, inputs: tf.Tensor[], constants: tf.Tensor[],
+): O =>
+  withGradient(inputs, (inputs, save) => {
+    save([...inputs, ...constants])
+    return {
+      value: f(inputs, constants),
+      gradFunc: (dy, saved) =>
+        onTapeOfItsOwn(() => tf.grads((...inputs) => f(inputs, saved.slice(inputs.length)))(saved.slice(0, inputs.length), dy)),
+    }
+  })
+
+/** A gradient inside of a backward pass: tfjs has one tape at a time, and would end with that of the inner one the outer one's too. */
+const onTapeOfItsOwn = <T>(run: () => T): T => {
+  const { state } = tf.engine() as unknown as { state: { activeTape: unknown } }
+  const outer = state.activeTape
+  try {
+    return run()
+  } finally {
+    state.activeTape = outer
+  }
+}
 
 /**
  * RMSNorm over the last axis: y = w ⊙ x̂, x̂ = x·r, r = (mean(x²) + ε)^−½.
@@ -139,3 +175,62 @@ export const lookUp = (table: tf.Tensor2D, rows: tf.Tensor1D): tf.Tensor2D =>
     save([rows])
     return { value: tf.gather(table, rows), gradFunc: (dy, [rows]) => tf.unsortedSegmentSum(dy, rows as tf.Tensor1D, table.shape[0]) }
   })
+
+/** Logits that `pickedLogProbs` holds at once. */
+const MOST_LOGITS = 2 ** 22
+
+/**
+ * log softmax(h Wᵀ) at one place of each row, without all rows' logits in memory: a few rows at a time, and none is kept.
+ *   dz = (onehot − softmax(z)) ⊙ dy,   z = h Wᵀ      dh = dz W      dW = dzᵀ h
+ *
+ * @param h [M, d]
+ * @param head W, [V, d]
+ * @param picks [M, 2] int32: (m, column)
+ * @param trained whether W has a gradient
+ * @returns [M]
+ */
+export const pickedLogProbs = (h: tf.Tensor2D, head: tf.Tensor2D, picks: tf.Tensor2D, trained: boolean, most = MOST_LOGITS): tf.Tensor1D => {
+  const [M, V] = [h.shape[0], head.shape[0]]
+  const rows = Math.max(1, Math.floor(most / V))
+  const whole = M <= rows
+  const sizes = Array.from({ length: Math.ceil(M / rows) }, (_, i) => Math.min(rows, M - i * rows))
+  /** h and picks of a few rows each; the picks count these rows from 0. */
+  const chunks = (h: tf.Tensor2D, picks: tf.Tensor2D): [tf.Tensor2D, tf.Tensor2D][] => {
+    if (whole) return [[h, picks]]
+    const parts = tf.split<tf.Tensor2D>(picks, sizes)
+    return tf.split<tf.Tensor2D>(h, sizes).map((part, i) => [part, tf.sub(parts[i], tf.tensor1d([i * rows, 0], 'int32')) as tf.Tensor2D])
+  }
+  return withGradient<tf.Tensor[], tf.Tensor1D>(trained ? [h, head] : [h], (_, save) => {
+    // Where one chunk is all, its result is small enough to be kept.
+    const kept: tf.Tensor2D[] = []
+    const values = chunks(h, picks).map(([h, picks]) =>
+      tf.tidy(() => {
+        const logP = tf.logSoftmax(tf.matMul<tf.Tensor2D>(h, head, false, true))
+        if (whole) kept.push(tf.keep(logP))
+        return tf.gatherND(logP, picks) as tf.Tensor1D
+      }))
+    save([h, head, picks, ...kept])
+    tf.dispose(kept)
+    return {
+      value: whole ? values[0] : tf.concat(values),
+      gradFunc: (dy, [h, head, picks, logP]: tf.Tensor[]) => {
+        const dys = whole ? [dy] : tf.split(dy, sizes)
+        let dHead: tf.Tensor | undefined
+        const dh = chunks(h as tf.Tensor2D, picks as tf.Tensor2D).map(([h, picks], i) => {
+          const [part, sum] = tf.tidy(() => {
+            const p = logP ? tf.exp(logP) : tf.softmax(tf.matMul(h, head as tf.Tensor2D, false, true))
+            const dz: tf.Tensor2D = tf.sub(tf.scatterND(picks, dys[i], [h.shape[0], V]), tf.mul(p, tf.reshape(dys[i], [-1, 1])))
+            const part = tf.matMul(dz, head as tf.Tensor2D)
+            if (!trained) return [part]
+            const own = tf.matMul(dz, h, true)
+            return [part, dHead ? tf.add(dHead, own) : own]
+          })
+          dHead?.dispose()
+          dHead = sum
+          return part
+        })
+        return [whole ? dh[0] : tf.concat(dh), ...(dHead ? [dHead] : [])]
+      },
+    }
+  })
+}

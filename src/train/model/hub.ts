@@ -193,6 +193,7 @@ const adapterSchema = z.looseObject({
   peft_type: z.literal('LORA'),
   r: z.int().min(1).max(65536),
   lora_alpha: z.number().positive(),
+  lora_dropout: z.number().min(0).lt(1).default(0),
   target_modules: z.array(z.enum(projections.map(peftName))).min(1),
   bias: z.literal('none').default('none'),
   use_dora: z.literal(false).default(false),
@@ -208,7 +209,7 @@ const adapterSchema = z.looseObject({
  * checked.
  */
 const adapterHarmless = new Set([
-  'auto_mapping', 'base_model_name_or_path', 'inference_mode', 'init_lora_weights', 'lora_dropout', 'megatron_core', 'peft_version',
+  'auto_mapping', 'base_model_name_or_path', 'inference_mode', 'init_lora_weights', 'megatron_core', 'peft_version',
   'qalora_group_size', 'revision', 'task_type', 'ensure_weight_tying', 'eva_config', 'corda_config', 'loftq_config', 'lora_ga_config',
   'runtime_config',
 ])
@@ -232,7 +233,8 @@ export const readHubAdapterConfig = (folder: string): LoraConfig => {
   }
   const targets = projections.filter((p) => hub.target_modules.includes(peftName(p)))
   // peft scales by α/r, and with rslora by α/√r.
-  return { rank: hub.r, alpha: hub.use_rslora ? hub.lora_alpha * Math.sqrt(hub.r) : hub.lora_alpha, targets }
+  const alpha = hub.use_rslora ? hub.lora_alpha * Math.sqrt(hub.r) : hub.lora_alpha
+  return { rank: hub.r, alpha, targets, dropout: hub.lora_dropout }
 }
 
 /** An adapter folder's weights, slot by slot in the order of the adapter's layout. @throws InputError as `readHubWeights` */

@@ -84,6 +84,8 @@ export interface LoraConfig {
   readonly rank: number
   readonly alpha: number
   readonly targets: readonly Projection[]
+  /** Probability in [0, 1) that an element of what A reads is dropped in training; default 0. */
+  readonly dropout?: number
 }
 
 /**

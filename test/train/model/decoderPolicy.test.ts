@@ -181,3 +181,50 @@ describe('an adapter on a frozen base', () => {
     expect(base.embedding.isDisposed).toBe(false)
   })
 })
+
+describe('training passes', () => {
+  beforeAll(async () => {
+    await initEngine(fastest)
+  })
+  const marked = () => tokenBatch(prompts.map((ids) => ({ ids: [...ids, 1], marked: [[1, ids.length + 1]] })))
+  /** Log-probabilities, and the gradient of a weighted sum of them. */
+  const pass = async (policy: Policy, theta: tf.Tensor1D, seed?: number): Promise<number[][]> => {
+    const batch = marked()
+    const weights = tf.tensor1d(awake(batch.places.size, 21))
+    const f = (theta: tf.Tensor): tf.Tensor => tf.sum(tf.mul(policy.logProbs(theta as tf.Tensor1D, batch, seed), weights))
+    const out = [policy.logProbs(theta, batch, seed), policy.logDistributions(theta, batch, seed).flatten(), tf.grad(f)(theta)]
+    const values = await Promise.all(out.map(async (tensor) => [...(await tensor.data())]))
+    tf.dispose([out, batch, weights])
+    return values
+  }
+
+  test.each(Object.entries(kinds))('%s: blocks computed again in the backward pass give the same numbers, for all weights and for an adapter', async (_, config) => {
+    const full = decoderPolicy(config)
+    const theta = tf.tensor1d(awake(layoutSize(full.layout)))
+    expect(await pass(decoderPolicy(config, { recompute: true }), theta)).toEqual(await pass(full, theta))
+    const base = named(theta, full.layout)
+    const lora = { rank: 2, alpha: 3, targets: projections, dropout: 0.3 }
+    const adapter = adapterPolicy(config, base, lora)
+    const own = tf.tensor1d(awake(layoutSize(adapter.layout), 4))
+    for (const seed of [undefined, 8]) {
+      expect(await pass(adapterPolicy(config, base, lora, { recompute: true }), own, seed)).toEqual(await pass(adapter, own, seed))
+    }
+  })
+
+  test('dropout: by its seed, and off without one, at rate 0, and where nothing is an adapter', async () => {
+    const config = kinds['Llama-like']
+    const full = decoderPolicy(config)
+    const theta = tf.tensor1d(awake(layoutSize(full.layout)))
+    const base = named(theta, full.layout)
+    const policy = (dropout?: number): Policy => adapterPolicy(config, base, { rank: 2, alpha: 3, targets: projections, dropout })
+    const own = tf.tensor1d(awake(layoutSize(policy().layout), 4))
+    const plain = await pass(policy(), own)
+    expect(await pass(policy(0), own, 1)).toEqual(plain)
+    expect(await pass(policy(0.2), own)).toEqual(plain)
+    expect(await pass(full, theta, 1)).toEqual(await pass(full, theta))
+    const dropped = await pass(policy(0.2), own, 1)
+    expect(dropped).not.toEqual(plain)
+    expect(await pass(policy(0.2), own, 1)).toEqual(dropped)
+    expect(await pass(policy(0.2), own, 2)).not.toEqual(dropped)
+  })
+})

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { initEngine, tf } from '../../../src/train/backend.js'
-import { attention, lookUp, markedLogProbs, rmsNorm, swiglu, type Rotation } from '../../../src/train/model/functions.js'
+import { attention, lookUp, markedLogProbs, pickedLogProbs, recomputed, rmsNorm, swiglu, type Rotation } from '../../../src/train/model/functions.js'
 import { random } from '../../../src/util/random.js'
 import { engines } from './models.js'
 
@@ -59,5 +59,34 @@ describe.each(engines)('functions with written-out derivatives, on %s', (name) =
     const rows = tf.tensor1d([2, 0, 2, 2], 'int32')
     const select = tf.oneHot(rows, 3).toFloat() as tf.Tensor2D
     expect(await compare((x) => lookUp(x as tf.Tensor2D, rows), (x) => tf.matMul(select, x as tf.Tensor2D), [normals(3, 5)])).toBeLessThan(1e-6)
+  })
+
+  test.each([10 ** 6, 14, 7, 1])('pickedLogProbs, with room for %i logits at once', async (most) => {
+    const [M, V, d] = [5, 7, 3]
+    const tokens = [6, 0, 2, 2, 5]
+    const picks = tf.tensor2d(tokens.flatMap((token, m) => [m, token]), [M, 2], 'int32')
+    const hot = tf.oneHot(tf.tensor1d(tokens, 'int32'), V).toFloat()
+    const parts = (h: tf.Tensor, head: tf.Tensor): tf.Tensor => {
+      const z = tf.matMul(h as tf.Tensor2D, head as tf.Tensor2D, false, true)
+      return tf.sub(tf.sum(tf.mul(z, hot), 1), tf.log(tf.sum(tf.exp(z), 1)))
+    }
+    const [h, head] = [normals(M, d), normals(V, d)]
+    const ours = (h: tf.Tensor, head: tf.Tensor, trained: boolean): tf.Tensor => pickedLogProbs(h as tf.Tensor2D, head as tf.Tensor2D, picks, trained, most)
+    expect(await compare((h, head) => ours(h, head, true), parts, [h, head])).toBeLessThan(2e-6)
+    expect(await compare((h) => ours(h, head, false), (h) => parts(h, head), [h])).toBeLessThan(2e-6)
+    // Everything but the result is freed, with a gradient and without.
+    const { numTensors } = tf.memory()
+    tf.dispose([ours(h, head, true), ...tf.grads((h, head) => tf.sum(ours(h, head, true)))([h, head])])
+    expect(tf.memory().numTensors).toBe(numTensors)
+  })
+
+  test('recomputed changes neither a value nor a derivative, also one inside another', async () => {
+    const inputs = [normals(3, 4), normals(4, 4)]
+    const scale = normals(4)
+    const f = ([x, w]: tf.Tensor[], [scale]: tf.Tensor[]): tf.Tensor => tf.mul(tf.tanh(tf.matMul(x as tf.Tensor2D, w as tf.Tensor2D)), scale)
+    const twice = (each: typeof f) => (x: tf.Tensor, w: tf.Tensor): tf.Tensor => each([each([x, w], [scale]), w], [scale])
+    expect(await compare(twice((inputs, constants) => recomputed(f, inputs, constants)), twice(f), inputs)).toBe(0)
+    expect(await compare((x, w) => recomputed(([x, w], [scale]) => twice((inputs, constants) => recomputed(f, inputs, constants))(x, w).mul(scale), [x, w], [scale]),
+      (x, w) => twice(f)(x, w).mul(scale), inputs)).toBe(0)
   })
 })

@@ -108,10 +108,11 @@ const written = async (): Promise<
       dtype: model === 'tiny-qwen2' ? 'bfloat16' : 'float32',
     })
   }
-  const lora = { rank: 3, alpha: 7, targets: projections }
+  const lora = { rank: 3, alpha: 7, targets: projections, dropout: 0.125 }
   const base = openModel(at('tiny-llama'))
   const all = fresh()
   writeAdapter(all, base.config, { lora, values: noise(layoutSize(loraLayout(base.config, lora)), 0.1, 3) }, 'tiny-llama')
+  expect(readAdapter(all, base).lora).toEqual(lora)
   const ids = expected('tiny-llama').prompts[0].ids
   cases.push({
     name: 'an adapter on every layer',
@@ -189,6 +190,7 @@ describe.skipIf(!shared)('folders written here', () => {
     const target = fresh()
     const broken = { ...source, tensors: new Map([...source.tensors].slice(0, 5)) }
     expect(() => writeMerged(target, broken)).toThrow()
+    expect(() => writeMerged(join(taken, 'mine', 'below'), source)).toThrow('mine: cannot be written: ENOTDIR')
     expect(existsSync(target)).toBe(false)
     expect(readdirSync(folder).filter((name) => name.endsWith('.tmp'))).toEqual([])
     expect(() => writeMerged(fresh(), invented({ norm: 'layer' }))).toThrow(InputError)
