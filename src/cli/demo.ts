@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import type { ConfigInput } from '../train/config.js'
 import type { Engine } from '../train/backend.js'
-import type { Agent, Team } from '../train/team.js'
+import type { Team } from '../train/team.js'
 import type { Task } from '../tasks/task.js'
 import type { DemoResults, DemoRun, GuessingPlayer } from './demoReport.js'
 
@@ -173,7 +173,7 @@ const playGuessing = async (size: Size, seed: number, out: string, engine: Engin
     for (const episode of episodes) {
       let state = game.start(problems[episode.problem])
       for (const { agent, tokens } of episode.messages) {
-        const message = text(team.agents[agent], tokens)
+        const message = team.agents[agent].voice.text(tokens)
         const guess = tasks.readGuess(message, form)
         messages++
         if (guess !== null) valid++
@@ -202,10 +202,6 @@ const playGuessing = async (size: Size, seed: number, out: string, engine: Engin
     players: [before, after, ...await referencePlayers(form, secrets, seed)],
   }
 }
-
-/** A message without its end. */
-const text = ({ tokenizer }: Pick<Agent, 'tokenizer'>, tokens: readonly number[]): string =>
-  tokenizer.decode(tokens.at(-1) === tokenizer.endToken ? tokens.slice(0, -1) : tokens)
 
 /** Players that need no training, on the same codes. */
 const referencePlayers = async (form: ReturnType<typeof import('../tasks/guessing.js').guessingConfig.parse>, secrets: readonly string[], seed: number): Promise<GuessingPlayer[]> => {
