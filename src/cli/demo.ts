@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import type { ConfigInput } from '../train/config.js'
 import type { Engine } from '../train/backend.js'
-import type { Agent, Team } from '../train/team.js'
+import type { Team } from '../train/team.js'
 import type { Task } from '../tasks/task.js'
 import type { DemoResults, DemoRun, GuessingPlayer } from './demoReport.js'
 
@@ -65,8 +65,8 @@ Exit codes: 0 done, 2 a wrong option or file.`)
 }
 
 const demo = async (options: Options): Promise<void> => {
-  const [{ InputError }, { initEngine }, { guessingNumbers }] = await Promise.all([
-    import('../util/errors.js'), import('../train/backend.js'), import('../tasks/ar-bench/guessingNumbers.js'),
+  const [{ InputError }, { writableFolder }, { initEngine }, { guessingNumbers }] = await Promise.all([
+    import('../util/errors.js'), import('../util/files.js'), import('../train/backend.js'), import('../tasks/ar-bench/guessingNumbers.js'),
   ])
   const seed = Number(options.seed)
   if (options.seed.trim() === '' || !Number.isInteger(seed) || seed < 0 || seed >= 2 ** 31) throw new InputError(`--seed: holds "${options.seed}"; a whole number from 0 to 2147483647`)
@@ -74,6 +74,7 @@ const demo = async (options: Options): Promise<void> => {
   const size = options.quick ? quick : full
   const hidden = options.gn === undefined ? undefined : await readHidden(guessingNumbers.load(options.gn), options.gn)
   const engine = await initEngine(options.engine)
+  writableFolder(out)
   const note = (text: string): void => { process.stdout.write(`${text}\n`) }
   note(`engine: ${engine.name} (${engine.why})`)
 
@@ -172,7 +173,7 @@ const playGuessing = async (size: Size, seed: number, out: string, engine: Engin
     for (const episode of episodes) {
       let state = game.start(problems[episode.problem])
       for (const { agent, tokens } of episode.messages) {
-        const message = text(team.agents[agent], tokens)
+        const message = team.agents[agent].voice.text(tokens)
         const guess = tasks.readGuess(message, form)
         messages++
         if (guess !== null) valid++
@@ -201,10 +202,6 @@ const playGuessing = async (size: Size, seed: number, out: string, engine: Engin
     players: [before, after, ...await referencePlayers(form, secrets, seed)],
   }
 }
-
-/** A message without its end. */
-const text = ({ tokenizer }: Pick<Agent, 'tokenizer'>, tokens: readonly number[]): string =>
-  tokenizer.decode(tokens.at(-1) === tokenizer.endToken ? tokens.slice(0, -1) : tokens)
 
 /** Players that need no training, on the same codes. */
 const referencePlayers = async (form: ReturnType<typeof import('../tasks/guessing.js').guessingConfig.parse>, secrets: readonly string[], seed: number): Promise<GuessingPlayer[]> => {

@@ -34,8 +34,11 @@ Example: teamtr figures --only figure-1 --out /tmp/figures`)
       const unknown = only?.find((name) => figures.every((figure) => figure.name !== name))
       if (unknown !== undefined) throw new InputError(`--only: no figure "${unknown}"; there are ${figures.map(({ name }) => name).join(', ')}`)
       const wanted = figures.filter(({ name }) => !only || only.includes(name))
+      const { writableFolder } = await import('../util/files.js')
+      if (recompute) [data!, out].forEach(writableFolder)
       if (recompute && !await recomputed(wanted, data!)) return
       const drawable = wanted.filter((figure) => isComplete(figure, data!, only !== undefined))
+      writableFolder(out)
       const bar = progress('figures', drawable.length)
       const drawn: Drawn[] = []
       for (const figure of drawable) {

@@ -6,6 +6,7 @@ import { addVerify } from './verify.js'
 import { addDemo } from './demo.js'
 import { addDoctor } from './doctor.js'
 import { addEval } from './eval.js'
+import { addExport } from './export.js'
 import { addFigures } from './figures.js'
 import { addKernel } from './kernel.js'
 import { addRuns } from './runs.js'
@@ -22,10 +23,13 @@ import { addWorstCase } from './worstCase.js'
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
 
+/** What commander has to say of a wrong option, as one line. */
+const said = (text: string): string => text.trim().replace(/^error: /, '').replace(/\.?\s*\n\s*/g, ' ').replace(/\.$/, '')
+
 const program = new Command('teamtr')
   .description('Trust-region fine-tuning of multi-agent LLM teams (TeamTR): theory, training, figures')
   .version(version)
-  .showHelpAfterError('(add --help for the options)')
+  .configureOutput({ outputError: (text, write) => write(`teamtr: ${oneLine(said(text))}; --help lists the options\n`) })
   .exitOverride()
 
 // One line a command: each file adds its command and imports what is heavy only when that command runs.
@@ -34,6 +38,7 @@ addVerify(program)
 addDemo(program)
 addDoctor(program)
 addEval(program)
+addExport(program)
 addFigures(program)
 addKernel(program)
 addRuns(program)

@@ -59,6 +59,7 @@ Example: teamtr scaling --n 2,4,8,16,32 --out data`,
       const { measureScaling, scalingExponents } = await import('../theory/scaling.js')
       const { progress } = await import('../util/progress.js')
       const setups = readSetups(options)
+      if (options.out !== undefined) (await import('../util/files.js')).writableFolder(options.out)
       const bar = progress('scaling', setups.length * setups[0].sizes.length * setups[0].seeds, 'stages')
       let done = 0
       const results = setups.map((setup) => ({

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path'
 import { InvalidArgumentError, type Command } from 'commander'
 import { benchmark as findBenchmark, benchmarkNames } from '../tasks/benchmarks.js'
 import type { RecordError } from '../tasks/records.js'
@@ -40,9 +41,11 @@ Exit codes: 0 scored (even if some lines could not be read), 2 nothing could be 
 
 Example: teamtr score --benchmark planbench --data ../shared/benchmarks/planbench/task_1_plan_generation.json --responses responses.jsonl`)
     .action(async (options: Options) => {
+      const { writableFolder, writeAtomic } = await import('../util/files.js')
+      if (options.out !== undefined) writableFolder(dirname(options.out))
       const result = await scoreFile(options)
       const json = JSON.stringify(result, null, 1)
-      if (options.out !== undefined) (await import('../util/files.js')).writeAtomic(options.out, `${json}\n`)
+      if (options.out !== undefined) writeAtomic(options.out, `${json}\n`)
       process.stdout.write(`${options.json ? json : readable(result)}\n`)
       if (!options.json) process.stderr.write(problemsText(options, result))
     })

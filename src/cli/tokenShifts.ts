@@ -29,15 +29,15 @@ Exit codes: 0 done, 2 wrong input.
 
 Example: teamtr token-shifts configs/relay-3.yaml --steps 12 --no-penalty --out data`)
     .action(async (file: string | undefined, { steps, penalty, engine, out, json }: Options) => {
-      const { readConfig } = await import('../util/files.js')
+      const { readConfig, writableFolder, writeAtomic } = await import('../util/files.js')
       const { parseConfig } = await import('../train/config.js')
       const config = parseConfig(file === undefined ? {} : await readConfig(file) ?? {}, file ?? 'token-shifts')
       const objective = { ...config.objective, steps: steps === undefined ? config.objective.steps : whole(steps) }
       const beta = { ...config.trustRegion.beta, ...(penalty ? {} : { initial: 0 }) }
+      if (out !== undefined) writableFolder(out)
       const shifts = await measure({ ...config, objective, trustRegion: { ...config.trustRegion, beta } }, engine)
       if (out !== undefined) {
         const { toCsv } = await import('../figures/csv.js')
-        const { writeAtomic } = await import('../util/files.js')
         writeAtomic(join(out, 'token-shifts.csv'), toCsv(distribution(shifts)))
       }
       process.stdout.write(`${json ? JSON.stringify(distribution(shifts)) : readable(shifts)}\n`)

@@ -40,8 +40,8 @@ export const addWorstCase = (program: Command): void => {
       'after',
       `
 A ratio of 1 means that the penalty cannot be made smaller; above 1 would be a violated bound. What is printed was reached, so the largest
-possible ratio lies between it and 1 (–: every penalty was too near the rounding of the loss). The second table shows the family on which the search made the stale gap Σ|L_seq − L_stale| (exact
-advantages) largest.
+possible ratio lies between it and 1 (–: every penalty was too near the rounding of the loss). The second table shows the family on which
+the search made the stale gap Σ|L_seq − L_stale| (exact advantages) largest.
 
 Exit codes: 0 done, 1 a ratio above 1 was found, 2 a wrong option.
 
@@ -49,7 +49,9 @@ Example: teamtr worst-case --gamma 0.9,0.99 --evaluations 20000`,
     )
     .action(async ({ gamma, evaluations, seed, json, out }: Options) => {
       const gammas = gamma.split(',').map((text) => inside('gamma', text, 0, 1))
-      const result = await search(gammas, whole('evaluations', evaluations, 100), whole('seed', seed, 0))
+      const [tries, start] = [whole('evaluations', evaluations, 100), whole('seed', seed, 0)]
+      if (out !== undefined) (await import('../util/files.js')).writableFolder(out)
+      const result = await search(gammas, tries, start)
       process.stdout.write(`${json ? JSON.stringify(result, plain, 2) : await readable(gammas, result)}\n`)
       if (out !== undefined) await writeTables(out, result)
       if (result.worst.some(({ ratio }) => ratio > 1 + 1e-6)) process.exitCode = 1

@@ -1,11 +1,11 @@
 /** A team of language models on a benchmark: k conversations about each record, in a folder that survives being killed. */
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { scoreResponse, teamTask, unscored, type Benchmark, type BenchmarkScore, type InteractiveState, type RecordProblem, type Respond } from '../tasks/benchmark.js'
-import { InputError, messageOf } from '../util/errors.js'
-import { readJson, writeAtomic } from '../util/files.js'
+import { InputError } from '../util/errors.js'
+import { readJson, writableFolder, writeAtomic } from '../util/files.js'
 import { random, type Random } from '../util/random.js'
 import { show } from '../util/validate.js'
 import { tf } from './backend.js'
@@ -92,13 +92,9 @@ export const openEvaluation = (folder: string, benchmark: Benchmark, records: re
   const agents = team.agents.map(({ adapter, ...agent }) =>
     ({ ...agent, ...(adapter !== undefined && { adapter, sha256: digest(Buffer.concat(readdirSync(adapter).sort().filter(isAdapterFile).map((name) => readFileSync(join(adapter, name))))) }) }))
   const wanted: unknown = JSON.parse(JSON.stringify({ benchmark: benchmark.name, records: digest(JSON.stringify(records)), team: { agents, router: team.router }, ...settings }))
-  try {
-    mkdirSync(folder, { recursive: true })
-    if (!existsSync(config) && readdirSync(folder).some((name) => name !== 'lock' && !name.endsWith('.tmp'))) {
-      throw new InputError(`${folder}: is not empty and holds no evaluation; choose another --out`)
-    }
-  } catch (error) {
-    throw error instanceof InputError ? error : new InputError(`${folder}: cannot be used: ${messageOf(error)}`)
+  writableFolder(folder)
+  if (!existsSync(config) && readdirSync(folder).some((name) => name !== 'lock' && !name.endsWith('.tmp'))) {
+    throw new InputError(`${folder}: is not empty and holds no evaluation; choose another --out`)
   }
   const unlock = lock(folder)
   try {

@@ -10,13 +10,13 @@
  * Killed at any moment it can be continued: lines after the latest checkpoint are cut off, and come again with the same numbers.
  */
 import {
-  appendFileSync, closeSync, existsSync, fsyncSync, ftruncateSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, statSync, writeSync,
+  appendFileSync, closeSync, existsSync, fsyncSync, ftruncateSync, openSync, readdirSync, readFileSync, rmSync, statSync, writeSync,
 } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { InputError, messageOf } from '../util/errors.js'
-import { readJson, readText, writeAtomic } from '../util/files.js'
+import { readJson, readText, writableFolder, writeAtomic } from '../util/files.js'
 import { show, validate } from '../util/validate.js'
 import { parseConfig, type Config } from './config.js'
 import type { UpdateRecord } from './stage.js'
@@ -37,11 +37,7 @@ export const fileIn = {
  * @throws InputError when the folder cannot be made or written, or holds anything already
  */
 export const createRun = (folder: string, config: Config): (() => void) => {
-  try {
-    mkdirSync(folder, { recursive: true })
-  } catch (error) {
-    throw new InputError(`${folder}: cannot be made: ${messageOf(error)}`)
-  }
+  writableFolder(folder)
   if (existsSync(fileIn.config(folder))) {
     throw new InputError(`${folder}: holds a run already; add --resume to continue it, or choose another --out`)
   }

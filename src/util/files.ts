@@ -1,5 +1,7 @@
-import { existsSync, mkdirSync, openSync, closeSync, fsyncSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
-import { dirname } from 'node:path'
+import {
+  closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmdirSync, rmSync, statSync, writeSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
 import { parse as parseYaml } from 'yaml'
 import { InputError, messageOf } from './errors.js'
 
@@ -44,7 +46,31 @@ export const readConfig = (file: string): unknown => {
   }
 }
 
-/** Write to a temporary name beside `file`, sync, rename: a reader sees the old content or the new, never a part. @throws InputError when it cannot be written */
+/**
+ * Make a folder, if it is not there, and see that something can be made in it: what writes at its end calls this before it computes.
+ *
+ * @throws InputError when it cannot be made or written
+ */
+export const writableFolder = (folder: string): void => {
+  try {
+    makeFolder(folder)
+  } catch (error) {
+    throw new InputError(`${folder}: cannot be made: ${messageOf(error)}`)
+  }
+  try {
+    const probe = join(folder, `.${process.pid}.tmp`)
+    makeFolder(probe)
+    rmdirSync(probe)
+  } catch (error) {
+    throw new InputError(`${folder}: cannot be written: ${messageOf(error)}`)
+  }
+}
+
+/**
+ * Write to a temporary name beside `file`, sync, rename: a reader sees the old content or the new, never a part.
+ *
+ * @throws InputError when it cannot be written
+ */
 export const writeAtomic = (file: string, content: string | Uint8Array | Iterable<Uint8Array>): void => {
   const temporary = `${file}.${process.pid}.tmp`
   try {
@@ -65,8 +91,13 @@ export const writeAtomic = (file: string, content: string | Uint8Array | Iterabl
   }
 }
 
-/** The folder and those above it. Node's `recursive` never returns where a parent exists and refuses the folder with ENOENT, as /proc does (v20). */
-const makeFolder = (folder: string): void => {
+/**
+ * Make a folder and those above it, where they are missing. (Node's own `recursive` never returns where a parent exists and refuses the folder
+ * with ENOENT, as /proc does: v20.)
+ *
+ * @throws what mkdir throws
+ */
+export const makeFolder = (folder: string): void => {
   if (existsSync(folder)) return
   makeFolder(dirname(folder))
   try {

@@ -75,6 +75,7 @@ test.skipIf(!models)('continued at any place, an evaluation has the conversation
   expect(() => openEvaluation(out, aime, records, file, { ...settings, k: 3 })).toThrow('k: holds 2; this evaluation has 3')
   expect(() => openEvaluation(out, aime, records.slice(1), file, settings)).toThrow('records: holds')
   expect(() => openEvaluation(out, aime, records, { ...file, router: [0] }, settings)).toThrow('team.router')
+  expect(() => openEvaluation(join(first.transcripts, 'below'), aime, records, file, settings)).toThrow('below: cannot be made: ENOTDIR')
 
   const again = openEvaluation(out, aime, records, file, settings)
   expect(again.done).toHaveLength(1)

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { InputError, oneLine } from '../../src/util/errors.js'
-import { readJson, readText, writeAtomic } from '../../src/util/files.js'
+import { readJson, readText, writableFolder, writeAtomic } from '../../src/util/files.js'
 import { show } from '../../src/util/validate.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'teamtr-files-'))
@@ -26,6 +26,28 @@ describe('writeAtomic', () => {
       expect(() => writeAtomic(place, 'text'), place).toThrow(InputError)
       expect(() => writeAtomic(place, 'text'), place).toThrow(/^.*x: cannot be written: .*$/)
     }
+  })
+})
+
+describe('writableFolder', () => {
+  it('makes the folders and leaves nothing in them, and what is in them', () => {
+    const deep = join(folder, 'p', 'q', 'r')
+    writableFolder(deep)
+    expect(readdirSync(deep)).toEqual([])
+    writeFileSync(join(deep, 'kept'), '')
+    writableFolder(deep)
+    expect(readdirSync(deep)).toEqual(['kept'])
+  })
+
+  it('says in one line what cannot be made or written, and returns: a file, below a file, a device, in and below /proc', () => {
+    const file = join(folder, 'no folder')
+    writeFileSync(file, 'kept')
+    const proc = existsSync('/proc/self') ? [['/proc', 'written'], ['/proc/teamtr', 'made'], ['/proc/teamtr/deep/er', 'made']] : []
+    for (const [place, what] of [[file, 'written'], [join(file, 'x'), 'made'], ['/dev/null', 'written'], ['/dev/null/x', 'made'], ...proc]) {
+      expect(() => writableFolder(place), place).toThrow(InputError)
+      expect(() => writableFolder(place), place).toThrow(new RegExp(`^${place}: cannot be ${what}: E.*$`))
+    }
+    expect(readFileSync(file, 'utf8')).toBe('kept')
   })
 })
 

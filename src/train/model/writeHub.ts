@@ -1,8 +1,8 @@
 /** Models and adapters as folders that `transformers` and `peft` load. */
-import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { copyFileSync, existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { InputError } from '../../util/errors.js'
-import { readJson, writeAtomic } from '../../util/files.js'
+import { makeFolder, readJson, writableFolder, writeAtomic } from '../../util/files.js'
 import type { DecoderConfig } from './config.js'
 import { dtypes, type Dtype } from './dtypes.js'
 import { hubAdapterTensors, hubTensors, peftName, toHub } from './hub.js'
@@ -137,17 +137,18 @@ const writeJson = (file: string, value: unknown): void => writeAtomic(file, `${J
 /**
  * Fill a folder under a temporary name, and give it its own when it is complete.
  *
- * @throws InputError when there is something in its place
+ * @throws InputError when there is something in its place, or the folder above it cannot be made or written
  */
 const intoFolder = (folder: string, fill: (at: string) => void): void => {
   const target = resolve(folder)
   if (existsSync(target) && (!isFolder(target) || readdirSync(target).length > 0)) {
     throw new InputError(`${folder}: exists and is not empty; a new folder is needed`)
   }
+  writableFolder(dirname(target))
   const temporary = join(dirname(target), `.${basename(target)}.${process.pid}.tmp`)
   try {
     rmSync(temporary, { recursive: true, force: true })
-    mkdirSync(temporary, { recursive: true })
+    makeFolder(temporary)
     fill(temporary)
     rmSync(target, { recursive: true, force: true })
     renameSync(temporary, target)

@@ -1,8 +1,9 @@
 /** The models in the per-user cache: each a folder (or a link to one) that appears when it is complete and checked. */
 import { createHash } from 'node:crypto'
-import { createReadStream, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
+import { createReadStream, existsSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { InputError } from '../../util/errors.js'
+import { makeFolder, writableFolder } from '../../util/files.js'
 import { modelsFolder, openModel } from '../model/source.js'
 
 export interface PulledModel {
@@ -25,15 +26,16 @@ export const checkedName = (name: string): string => {
  * Fill a folder of the cache under a temporary name, open what is in it as a model, and only then give it its name.
  *
  * @param fill writes the model's files into an empty folder
- * @throws InputError when what was filled in is no model that can be loaded; what fill throws
+ * @throws InputError when the cache cannot be written, or what was filled in is no model that can be loaded; what fill throws
  */
 export const install = async (name: string, fill: (folder: string) => void | Promise<void>): Promise<string> => {
   const target = join(modelsFolder(), checkedName(name))
+  writableFolder(modelsFolder())
   const temporary = `${target}.${process.pid}.tmp`
   const old = `${target}.${process.pid}.old.tmp`
   try {
     rmSync(temporary, { recursive: true, force: true })
-    mkdirSync(temporary, { recursive: true })
+    makeFolder(temporary)
     await fill(temporary)
     openModel(temporary).tokenizer()
     if (existsSync(target)) renameSync(target, old)

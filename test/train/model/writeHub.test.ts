@@ -190,6 +190,7 @@ describe.skipIf(!shared)('folders written here', () => {
     const target = fresh()
     const broken = { ...source, tensors: new Map([...source.tensors].slice(0, 5)) }
     expect(() => writeMerged(target, broken)).toThrow()
+    expect(() => writeMerged(join(taken, 'mine', 'below'), source)).toThrow('mine: cannot be written: ENOTDIR')
     expect(existsSync(target)).toBe(false)
     expect(readdirSync(folder).filter((name) => name.endsWith('.tmp'))).toEqual([])
     expect(() => writeMerged(fresh(), invented({ norm: 'layer' }))).toThrow(InputError)
