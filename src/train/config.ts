@@ -2,7 +2,22 @@ import { z } from 'zod'
 import { InputError } from '../util/errors.js'
 import { show, validate } from '../util/validate.js'
 import { environment, taskSchema } from './environment.js'
-import { methodNamed, methodNames, methodSettings, withDefaultsOfMethod } from './methods.js'
+import { methodNamed, methodNames, withDefaultsOfMethod } from './methods.js'
+
+/** Where an update's rollouts come from, and what happens to one that ends outside its trust region. */
+const methodSettings = z.strictObject({
+  /** `intermediate`: from the team as it is before this very update; `stale`: from the team at the start of the stage. */
+  occupancy: z.enum(['intermediate', 'stale']),
+  /** With intermediate occupancy: sample anew before every so many updates of a stage. */
+  resampleEvery: z.int().min(1).max(64),
+  /** With stale occupancy: what stands in for fresh rollouts (src/train/advantage.ts). */
+  correction: z.enum(['none', 'compound', 'importance']),
+  /** One agent after the other, or all at once on the ratio of the whole episode. */
+  update: z.enum(['sequential', 'joint']),
+  /** `scale` it back until its measured divergence holds, `refuse` it whole, or `none`: take it as it is. */
+  acceptance: z.enum(['scale', 'refuse', 'none']),
+})
+export type MethodSettings = z.output<typeof methodSettings>
 
 const methodSchema = z
   .union([z.string(), methodSettings.partial().extend({ name: z.string().default('teamtr') })], {

@@ -2,23 +2,7 @@
  * The methods by name: settings of the one loop (stage.ts), and nothing else. What a method brings for other sections of a configuration stands
  * beneath what the user writes there.
  */
-import { z } from 'zod'
-import type { ConfigInput } from './config.js'
-
-/** Where an update's rollouts come from, and what happens to one that ends outside its trust region. */
-export const methodSettings = z.strictObject({
-  /** `intermediate`: from the team as it is before this very update; `stale`: from the team at the start of the stage. */
-  occupancy: z.enum(['intermediate', 'stale']),
-  /** With intermediate occupancy: sample anew before every so many updates of a stage. */
-  resampleEvery: z.int().min(1).max(64),
-  /** With stale occupancy: what stands in for fresh rollouts (src/train/advantage.ts). */
-  correction: z.enum(['none', 'compound', 'importance']),
-  /** One agent after the other, or all at once on the ratio of the whole episode. */
-  update: z.enum(['sequential', 'joint']),
-  /** `scale` it back until its measured divergence holds, `refuse` it whole, or `none`: take it as it is. */
-  acceptance: z.enum(['scale', 'refuse', 'none']),
-})
-type MethodSettings = z.output<typeof methodSettings>
+import type { ConfigInput, MethodSettings } from './config.js'
 
 export interface Method {
   /** One line. */
@@ -35,7 +19,7 @@ const cached: MethodSettings = { ...stale, acceptance: 'none' }
 
 const fixedBeta = (initial: number) => ({ initial, factor: 1, min: 0 })
 
-export const methods = {
+export const methods: Readonly<Record<string, Method>> = {
   teamtr: { about: 'TeamTR: rollouts of the intermediate team, and a trust region that is enforced', method: teamtr },
   stale: { about: 'the same trust region, on rollouts from the start of the stage', method: stale },
   joint: { about: 'all agents at once on the ratio of the whole episode, no acceptance', method: { ...cached, update: 'joint' } },
@@ -75,12 +59,16 @@ export const methods = {
   'no-normalisation': { about: 'TeamTR; advantages are not divided by the deviation of their group', method: teamtr, defaults: { advantage: { normalise: false } } },
   'no-advantage-clipping': { about: 'TeamTR; advantages are not clipped', method: teamtr, defaults: { advantage: { clip: null } } },
   'quarter-monitor': { about: 'TeamTR; the KL is measured on a quarter of the tokens', method: teamtr, defaults: { trustRegion: { fraction: 0.25 } } },
-} as const satisfies Readonly<Record<string, Method>>
-export const methodNames = Object.keys(methods)
+}
+export const methodNames: readonly string[] = Object.keys(methods)
+
+/** Names and what they are, a line each. */
+export const methodList = (): string =>
+  Object.entries(methods).map(([name, { about }]) => `  ${name.padEnd(Math.max(...methodNames.map(({ length }) => length)))}  ${about}`).join('\n')
 
 /** A method by its name; undefined where there is none of that name. */
 export const methodNamed = (name: unknown): Method | undefined =>
-  typeof name === 'string' && Object.hasOwn(methods, name) ? methods[name as keyof typeof methods] : undefined
+  typeof name === 'string' && Object.hasOwn(methods, name) ? methods[name] : undefined
 
 /** A configuration as it was given, with what its method brings put beneath it. Whatever is not a configuration is left as it is, for validation to find. */
 export const withDefaultsOfMethod = (given: unknown): unknown => {
