@@ -21,7 +21,7 @@ const teamtr = (args: readonly string[], env: Record<string, string> = {}) =>
       resolve({ status: child.exitCode, stdout, stderr }))
   })
 
-/** Folders that not even root can make: below a file, and in /proc, where mkdir fails in a way of its own. (More: test/util/files.test.ts) */
+/** Folders that not even root can make: below a file, and in /proc, where mkdir fails in a way of its own. */
 const places = [join(file, 'below'), ...(existsSync('/proc/self') ? ['/proc/teamtr'] : [])]
 
 /** A line each; what follows `--out`-like options is the folder. */
