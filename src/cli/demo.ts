@@ -3,9 +3,10 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import type { ConfigInput } from '../train/config.js'
 import type { Engine } from '../train/backend.js'
-import type { Agent, Team } from '../train/team.js'
+import type { Team } from '../train/team.js'
 import type { GuessingConfig } from '../tasks/guessing.js'
 import type { Task } from '../tasks/task.js'
+import { numberIn } from './promptOptions.js'
 import type { DemoResults, DemoRun, GuessingPlayer } from './demoReport.js'
 
 interface Options {
@@ -13,7 +14,7 @@ interface Options {
   quick?: boolean
   gn?: string
   engine?: string
-  seed: string
+  seed: number
 }
 
 /** How large the demo is. */
@@ -59,8 +60,9 @@ export const addDemo = (program: Command): void => {
     .option('--out <dir>', 'where runs and report go (default: runs/demo, or runs/demo-quick)')
     .option('--gn <file>', 'play AR-Bench\'s own guessing numbers instead of generated ones')
     .option('--engine <name>', 'tensorflow, webgpu, wasm or cpu (default: the fastest that is set up)')
-    .option('--seed <n>', 'seed of everything', '0')
+    .option('--seed <n>', 'seed of everything', numberIn(0, 2 ** 31 - 1, true), 0)
     .addHelpText('after', `
+The report is DIR/report/index.html, a page that opens offline; DIR/teamtr, DIR/stale and DIR/guessing are run folders (teamtr train --help).
 What is trained already is not trained again: an interrupted demo goes on where it was, and a finished one only writes its report anew.
 
 Exit codes: 0 done, 2 a wrong option or file.`)
@@ -68,13 +70,8 @@ Exit codes: 0 done, 2 a wrong option or file.`)
 }
 
 const demo = async (options: Options): Promise<void> => {
-  const [{ InputError }, { writableFolder }, { initEngine }] = await Promise.all([
-    import('../util/errors.js'), import('../util/files.js'), import('../train/backend.js'),
-  ])
-  const seed = Number(options.seed)
-  if (options.seed.trim() === '' || !Number.isInteger(seed) || seed < 0 || seed >= 2 ** 31) {
-    throw new InputError(`--seed: holds "${options.seed}"; a whole number from 0 to 2147483647`)
-  }
+  const [{ writableFolder }, { initEngine }] = await Promise.all([import('../util/files.js'), import('../train/backend.js')])
+  const { seed } = options
   const out = options.out ?? join('runs', options.quick ? 'demo-quick' : 'demo')
   const size = options.quick ? quick : full
   const codes = options.gn === undefined ? undefined : { secrets: await readCodes(options.gn), source: `AR-Bench, ${options.gn}` }
@@ -184,7 +181,7 @@ const playGuessing = async (
     for (const episode of episodes) {
       let state = game.start(problems[episode.problem])
       for (const { agent, tokens } of episode.messages) {
-        const message = text(team.agents[agent], tokens)
+        const message = team.agents[agent].voice.text(tokens)
         const guess = tasks.readGuess(message, form)
         messages++
         if (guess !== null) valid++
@@ -213,10 +210,6 @@ const playGuessing = async (
     players: [before, after, ...await referencePlayers(form, secrets, seed)],
   }
 }
-
-/** A message without its end. */
-const text = ({ tokenizer }: Pick<Agent, 'tokenizer'>, tokens: readonly number[]): string =>
-  tokenizer.decode(tokens.at(-1) === tokenizer.endToken ? tokens.slice(0, -1) : tokens)
 
 /** Players that need no training, on the same codes. */
 const referencePlayers = async (form: GuessingConfig, secrets: readonly string[], seed: number): Promise<GuessingPlayer[]> => {

@@ -43,6 +43,17 @@ export const plainMean = (values: ArrayLike<number>): number => {
   return sum / values.length
 }
 
+/** Σ_m w_m x_m / Σ_m w_m. NaN for no messages. */
+export const weightedMean = (values: ArrayLike<number>, weights: ArrayLike<number>): number => {
+  checkLengths(values, weights)
+  let [sum, total] = [0, 0]
+  for (let m = 0; m < values.length; m++) {
+    sum += weights[m] * values[m]
+    total += weights[m]
+  }
+  return sum / total
+}
+
 /**
  * Σ_m γ^{t_m} x_m / Σ_m γ^{t_m}: a message at turn t weighs γ^t, as in the discounted occupancy. With x the messages' KL
  * this estimates D_tok/ρ_j, the message radius, consistently. NaN for no messages.
@@ -67,11 +78,14 @@ export const discountedMean = (values: ArrayLike<number>, turns: ArrayLike<numbe
  *
  * @param rollouts per rollout, the agent that was active at turn 0, 1, …
  * @param agents n
+ * @param weights of each rollout, with mean 1; default: all 1
  */
-export const activeMassOfRollouts = (rollouts: readonly ArrayLike<number>[], agents: number, gamma: number): Float64Array => {
+export const activeMassOfRollouts = (
+  rollouts: readonly ArrayLike<number>[], agents: number, gamma: number, weights?: ArrayLike<number>,
+): Float64Array => {
   const rho = new Float64Array(agents)
-  for (const active of rollouts) {
-    let weight = (1 - gamma) / rollouts.length
+  for (const [r, active] of rollouts.entries()) {
+    let weight = ((1 - gamma) / rollouts.length) * (weights?.[r] ?? 1)
     for (let t = 0; t < active.length; t++, weight *= gamma) rho[active[t]] += weight
   }
   return rho
@@ -85,20 +99,21 @@ export const activeMassOfRollouts = (rollouts: readonly ArrayLike<number>[], age
  * @param returns R_g of the rollouts of one prompt
  * @param epsilon ε_norm ≥ 0
  * @param clip A_clip > 0; Infinity for none
+ * @param weights what each rollout stands for in mean and variance; default: all the same
  * @returns Ã_g, and how many were cut
  */
 export const groupNormalisedAdvantages = (
   returns: ArrayLike<number>,
-  { epsilon = 1e-6, clip = Infinity }: { readonly epsilon?: number; readonly clip?: number } = {},
+  { epsilon = 1e-6, clip = Infinity, weights }: { readonly epsilon?: number; readonly clip?: number; readonly weights?: ArrayLike<number> } = {},
 ): { readonly advantages: Float64Array; readonly clipped: number } => {
   const advantages = new Float64Array(returns.length)
   let equal = true
   for (let g = 1; g < returns.length; g++) equal &&= returns[g] === returns[0]
   if (equal) return { advantages, clipped: 0 }
 
-  const centre = plainMean(returns)
-  let variance = 0
-  for (let g = 0; g < returns.length; g++) variance += (returns[g] - centre) ** 2 / returns.length
+  const mean = (values: ArrayLike<number>): number => (weights ? weightedMean(values, weights) : plainMean(values))
+  const centre = mean(returns)
+  const variance = mean(Float64Array.from(returns, (value) => (value - centre) ** 2))
   const scale = Math.sqrt(variance + epsilon)
   let clipped = 0
   for (let g = 0; g < returns.length; g++) {

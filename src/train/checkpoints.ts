@@ -24,27 +24,31 @@ const index = z.int().min(0)
 const numbers = z.array(z.number())
 const ids = z.array(index)
 
-const messageSchema = z.strictObject({ agent: index, turn: index, prompt: ids, tokens: ids, logProbs: numbers, samplingLogProbs: numbers })
+const messageSchema = z.strictObject({
+  agent: index, turn: index, read: index, prompt: ids, tokens: ids, logProbs: numbers, samplingLogProbs: numbers, reward: z.number(),
+})
 const rolloutsSchema = z.strictObject({
   problems: z.array(z.string()),
   group: z.int().min(1),
-  episodes: z.array(z.strictObject({ problem: index, messages: z.array(messageSchema), reward: z.number(), return: z.number() })),
+  episodes: z.array(z.strictObject({ problem: index, messages: z.array(messageSchema), context: z.string(), reward: z.number(), return: z.number() })),
 })
 
 const stateSchema = z.strictObject({
   /** Of this layout of a checkpoint. */
-  version: z.literal(1),
+  version: z.literal(2),
   engine: z.string(),
   logBytes: index,
   evaluationBytes: index,
-  agents: z.array(z.strictObject({ beta: z.number(), adamSteps: index })),
+  agents: z.array(z.strictObject({ beta: z.number(), delta: z.number(), adamSteps: index })),
   state: z.strictObject({
     stage: index,
     position: index,
     order: ids,
     rollouts: rolloutsSchema,
+    sampledAt: index,
+    logRatios: numbers,
     startReturns: numbers,
-    steps: z.array(z.strictObject({ surrogate: z.number(), zeta: z.number(), radius: z.number(), rho: z.number() })),
+    steps: z.array(z.strictObject({ surrogate: z.number(), zeta: z.number(), radius: z.number(), rho: z.number(), fresh: z.boolean() })),
   }),
 })
 
@@ -68,8 +72,8 @@ export const writeCheckpoint = async (folder: string, team: Team, saved: Saved):
     for (const [i, { policy, theta, optimiser: { first, second } }] of team.agents.entries()) {
       await writeVectors(join(temporary, agentFile(i)), policy.layout, { theta, first, second })
     }
-    const agents = team.agents.map(({ beta, optimiser: { steps } }) => ({ beta, adamSteps: steps }))
-    writeAtomic(join(temporary, 'state.json'), JSON.stringify({ version: 1, ...saved, agents }))
+    const agents = team.agents.map(({ beta, delta, optimiser: { steps } }) => ({ beta, delta, adamSteps: steps }))
+    writeAtomic(join(temporary, 'state.json'), JSON.stringify({ version: 2, ...saved, agents }))
     rmSync(join(all, name), { recursive: true, force: true })
     renameSync(temporary, join(all, name))
     const keep = checkpointNames(folder).slice(-KEEP)
@@ -83,20 +87,20 @@ export const writeCheckpoint = async (folder: string, team: Team, saved: Saved):
 const agentFile = (agent: number): string => `agent-${agent}.safetensors`
 
 /** In ascending order. */
-const checkpointNames = (folder: string): string[] => {
+export const checkpointNames = (folder: string): string[] => {
   const all = fileIn.checkpoints(folder)
   return existsSync(all) ? readdirSync(all).filter((name) => /^\d{6,}$/.test(name)).sort((a, b) => Number(a) - Number(b)) : []
 }
 
 /**
- * The latest checkpoint of a run.
+ * A checkpoint of a run: the latest, or the one of that name.
  *
  * @returns a team that the caller disposes, and the rest; undefined where no checkpoint was written yet
  * @throws InputError saying what is wrong with it, and how to go on from the one before
  */
-export const readCheckpoint = (folder: string, config: Config): { team: Team; saved: Saved } | undefined => {
+export const readCheckpoint = (folder: string, config: Config, name?: string): { team: Team; saved: Saved } | undefined => {
   const names = checkpointNames(folder)
-  const latest = names.at(-1)
+  const latest = name ?? names.at(-1)
   if (latest === undefined) return undefined
   const at = join(fileIn.checkpoints(folder), latest)
   try {
@@ -105,10 +109,10 @@ export const readCheckpoint = (folder: string, config: Config): { team: Team; sa
     if (agents.length !== config.team.agents) {
       throw new InputError(`${file}: agents: holds ${agents.length}; the run has ${config.team.agents}`)
     }
-    const { policy, tokenizer } = decoderOf(config)
-    const read = agents.map(({ beta, adamSteps }, i) => {
+    const { policy, voice } = decoderOf(config)
+    const read = agents.map(({ beta, delta, adamSteps }, i) => {
       const { theta, first, second } = readVectors(join(at, agentFile(i)), policy.layout, ['theta', 'first', 'second']).vectors
-      return { policy, tokenizer, theta, optimiser: { steps: adamSteps, first, second }, beta }
+      return { policy, voice, theta, optimiser: { steps: adamSteps, first, second }, beta, delta }
     })
     return { team: { router: config.team.router, agents: read }, saved }
   } catch (error) {

@@ -7,21 +7,32 @@ import { environment, taskSchema } from './environment.js'
 const methodSettings = z.strictObject({
   /** `intermediate`: from the team as it is before this very update; `stale`: from the team at the start of the stage. */
   occupancy: z.enum(['intermediate', 'stale']),
+  /** With intermediate occupancy: sample anew before every so many updates of a stage. */
+  resampleEvery: z.int().min(1).max(64),
+  /** With stale occupancy: what stands in for fresh rollouts (src/train/advantage.ts). */
+  correction: z.enum(['none', 'compound', 'importance']),
+  /** One agent after the other, or all at once on the ratio of the whole episode. */
+  update: z.enum(['sequential', 'joint']),
   /** `scale` it back until its measured divergence holds, `refuse` it whole, or `none`: take it as it is. */
   acceptance: z.enum(['scale', 'refuse', 'none']),
 })
 type MethodSettings = z.output<typeof methodSettings>
 
+const sequential = { resampleEvery: 1, correction: 'none', update: 'sequential', acceptance: 'scale' } as const
+
 /** The methods by name. They differ in nothing but these settings. */
 export const methods: Readonly<Record<string, MethodSettings>> = {
-  teamtr: { occupancy: 'intermediate', acceptance: 'scale' },
-  stale: { occupancy: 'stale', acceptance: 'scale' },
+  teamtr: { ...sequential, occupancy: 'intermediate' },
+  stale: { ...sequential, occupancy: 'stale' },
+  joint: { ...sequential, occupancy: 'stale', update: 'joint', acceptance: 'none' },
+  happo: { ...sequential, occupancy: 'stale', correction: 'compound', acceptance: 'none' },
+  importance: { ...sequential, occupancy: 'stale', correction: 'importance' },
 }
 export const methodNames = Object.keys(methods)
 
 const methodSchema = z
   .union([z.string(), methodSettings.partial().extend({ name: z.string().default('teamtr') })], {
-    error: `expected a method's name (${methodNames.join(', ')}), or {name, occupancy, acceptance}`,
+    error: `expected a method's name (${methodNames.join(', ')}), or {name, ${Object.keys(methodSettings.shape).join(', ')}}`,
   })
   .transform((method, context) => {
     const { name, ...settings } = typeof method === 'string' ? { name: method } : method
@@ -44,6 +55,8 @@ export const configSchema = z.strictObject({
     router: z.array(z.int().min(0)).min(1).optional(),
     /** Whether all agents start from one warmed-up policy, or each from its own. */
     shared: z.boolean().default(true),
+    /** Agents that are not updated. */
+    frozen: z.array(z.int().min(0)).default([]),
   }),
   /** The decoder that is trained from scratch. `model/config.ts` has the meaning of each. */
   model: section({
@@ -95,10 +108,16 @@ export const configSchema = z.strictObject({
     /** Gradient steps an update. */
     steps: count.default(3),
     learningRate: z.number().positive().default(5e-4),
-    /** ε: the probability ratio is clipped to [1 − ε, 1 + ε]. */
-    clip: z.number().positive().default(0.2),
+    /** ε: the probability ratio is clipped to [1 − ε, 1 + ε], or to [1 − low, 1 + high]. */
+    clip: z.union([z.number().positive(), z.strictObject({ low: z.number().positive(), high: z.number().positive() })], {
+      error: 'expected a number above 0, or {low, high}',
+    }).default(0.2),
     /** Whether w is a message's probability ratio (the action of the team's MDP), or each token has its own. */
     ratio: z.enum(['message', 'token']).default('message'),
+    /** With token ratios a message counts with the sum over its tokens (L^seq), their mean (GRPO), or all tokens count the same (DAPO). */
+    average: z.enum(['sum', 'message', 'token']).default('sum'),
+    /** Tokens that are computed at once, padding included; null: all. The gradient is the same, the memory is not. */
+    microTokens: count.nullable().default(null),
   }),
   trustRegion: section({
     /** δ, or one per agent. */
@@ -107,6 +126,10 @@ export const configSchema = z.strictObject({
       .default(0.02),
     /** An average over the agent's messages (the paper's estimator), the same with weights γ^t (D_tok/ρ), or over all states (D_tok). */
     reading: z.enum(['message', 'discounted', 'occupancy']).default('message'),
+    /** δ grows by the factor after an update that was an improvement, measured on fresh rollouts, and shrinks after a loss; null: it stays. */
+    adaptive: z.strictObject({ factor: z.number().gt(1), min: z.number().gt(0), max: z.number().gt(0) }).nullable().default(null),
+    /** q: the part of the tokens, drawn at random, on which the divergence is measured. */
+    fraction: z.number().gt(0).max(1).default(1),
     /** Of a token's divergence: over the whole vocabulary, (w − 1) − log w, or −log w. */
     estimator: z.enum(['exact', 'lowVariance', 'plain']).default('exact'),
     beta: section({
@@ -156,10 +179,12 @@ const complete = (config: Parsed, where: string) => {
   if (Array.isArray(config.order) && !isPermutation(config.order, agents)) {
     wrong('order', config.order, `expected a permutation of the agents 0 to ${agents - 1}`)
   }
-  const { delta, beta } = config.trustRegion
+  const { trustRegion: { delta, beta }, objective: { clip } } = config
   if (Array.isArray(delta) && delta.length !== agents) {
     wrong('trustRegion.delta', delta, `expected ${agents} values, one for each agent, or a single one`)
   }
+  config.team.frozen.forEach((agent, i) => agent < agents || wrong(`team.frozen[${i}]`, agent, `expected an agent, 0 to ${agents - 1}`))
+  if (new Set(config.team.frozen).size === agents) wrong('team.frozen', config.team.frozen, 'at least one agent must be left to update')
   if (beta.min > beta.max) wrong('trustRegion.beta.min', beta.min, `expected at most max, ${beta.max}`)
   const { kvHeads = config.model.heads, ...model } = config.model
   if (model.heads % kvHeads !== 0) wrong('model.kvHeads', kvHeads, `expected a divisor of heads, ${model.heads}`)
@@ -171,10 +196,14 @@ const complete = (config: Parsed, where: string) => {
     model: { ...model, kvHeads },
     gamma: config.gamma ?? (turns > 1 ? 1 - 1 / turns : 0.5),
     rollout: { ...config.rollout, maxTokens: config.rollout.maxTokens ?? messageTokens },
+    objective: { ...config.objective, clip: typeof clip === 'number' ? { low: clip, high: clip } : clip },
     trustRegion: { ...config.trustRegion, delta: Array.isArray(delta) ? delta : Array.from({ length: agents }, () => delta) },
     evaluation: { ...config.evaluation, temperature: config.evaluation.temperature ?? config.rollout.temperature },
   }
 }
+
+/** Updates in a stage: one of every agent that is not frozen. */
+export const updatesInStage = ({ team: { agents, frozen } }: Pick<Config, 'team'>): number => agents - new Set(frozen).size
 
 const isPermutation = (order: readonly number[], n: number): boolean =>
   order.length === n && order.every((agent) => agent >= 0 && agent < n) && new Set(order).size === n

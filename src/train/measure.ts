@@ -1,14 +1,18 @@
 /** What an update did, in numbers: estimates on the rollouts it was made from, in float64. */
-import { activeMassOfRollouts, discountedMean, lowVarianceMessageKl, plainMean, plainMessageKl } from '../theory/messages.js'
+import { activeMassOfRollouts, lowVarianceMessageKl, plainMessageKl, weightedMean } from '../theory/messages.js'
 import { studentInterval } from '../theory/intervals.js'
 import type { Advantages } from './advantage.js'
 import type { AgentMessages } from './messages.js'
-import type { Estimator } from './objective.js'
+import { tokenWeights, type Estimator, type ObjectiveOptions } from './objective.js'
 import type { Rollouts } from './rollout.js'
 
-/** ρ̂_j of each agent. An episode that is over has left the MDP: the ρ̂ sum to less than 1. */
-export const activeMass = ({ episodes }: Rollouts, agents: number, gamma: number): Float64Array =>
-  activeMassOfRollouts(episodes.map(({ messages }) => messages.map(({ agent }) => agent)), agents, gamma)
+/**
+ * ρ̂_j of each agent. An episode that is over has left the MDP: the ρ̂ sum to less than 1.
+ *
+ * @param weights of the episodes, with mean 1; default: all 1
+ */
+export const activeMass = ({ episodes }: Rollouts, agents: number, gamma: number, weights?: Float64Array): Float64Array =>
+  activeMassOfRollouts(episodes.map(({ messages }) => messages.map(({ agent }) => agent)), agents, gamma, weights)
 
 /** A divergence behaviour‖updated under the three readings. */
 export interface Divergence {
@@ -28,24 +32,56 @@ export interface TokenValues {
   readonly exact: ArrayLike<number> | null
 }
 
+/** A part of the tokens, drawn at random, that stands for all: its sums are divided by the part it was drawn with. */
+export interface TokenSample {
+  /** q. */
+  readonly fraction: number
+  /** Per marked token. */
+  readonly drawn: readonly boolean[]
+}
+
 /** Divergence of each distinct message, the sum over its tokens. */
-const messageDivergences = ({ spans }: AgentMessages, { logBehaviour, logUpdated, exact }: TokenValues, estimator: Estimator): number[] =>
+const messageDivergences = (
+  { spans }: AgentMessages, { logBehaviour, logUpdated, exact }: TokenValues, estimator: Estimator, sample?: TokenSample,
+): number[] =>
   spans.map(([from, to]) => {
-    if (estimator === 'exact') {
-      let sum = 0
-      for (let u = from; u < to; u++) sum += exact![u]
-      return Math.max(0, sum)
-    }
-    const [behaviour, updated] = [logBehaviour, logUpdated].map((values) => Array.prototype.slice.call(values, from, to) as number[])
-    return estimator === 'plain' ? plainMessageKl(behaviour, updated) : lowVarianceMessageKl(behaviour, updated)
+    const tokens = Array.from({ length: to - from }, (_, k) => from + k).filter((u) => sample?.drawn[u] ?? true)
+    const part = sample?.fraction ?? 1
+    if (estimator === 'exact') return Math.max(0, tokens.reduce((sum, u) => sum + exact![u], 0)) / part
+    const [behaviour, updated] = [logBehaviour, logUpdated].map((values) => tokens.map((u) => values[u]))
+    return (estimator === 'plain' ? plainMessageKl(behaviour, updated) : lowVarianceMessageKl(behaviour, updated)) / part
   })
 
-/** @param rho ρ̂_j of the agent whose messages these are */
-export const divergence = (messages: AgentMessages, values: TokenValues, estimator: Estimator, gamma: number, rho: number): Divergence => {
-  const each = messageDivergences(messages, values, estimator)
-  const all = messages.occurrences.map(({ distinct }) => each[distinct])
-  const discounted = discountedMean(all, messages.occurrences.map(({ turn }) => turn), gamma)
-  return { message: plainMean(all), discounted, occupancy: rho * discounted }
+export interface DivergenceOptions {
+  readonly estimator: Estimator
+  readonly gamma: number
+  /** ρ̂_j of the agent whose messages these are. */
+  readonly rho: number
+  /** Of every episode; default: all 1. */
+  readonly weights?: Float64Array
+  /** Default: all tokens. */
+  readonly sample?: TokenSample
+}
+
+export const divergence = (messages: AgentMessages, values: TokenValues, { estimator, gamma, rho, weights, sample }: DivergenceOptions): Divergence => {
+  const each = messageDivergences(messages, values, estimator, sample)
+  const { occurrences } = messages
+  const all = occurrences.map(({ distinct }) => each[distinct])
+  const weigh = occurrences.map(({ episode }) => weights?.[episode] ?? 1)
+  const discounted = weightedMean(all, occurrences.map(({ turn }, m) => weigh[m] * gamma ** turn))
+  return { message: weightedMean(all, weigh), discounted, occupancy: rho * discounted }
+}
+
+/** Σ over an agent's messages of log π_new − log π_cur, per episode. */
+export const logRatiosOf = ({ occurrences, spans }: AgentMessages, { logBehaviour, logUpdated }: TokenValues, episodes: number): Float64Array => {
+  const each = spans.map(([from, to]) => {
+    let sum = 0
+    for (let u = from; u < to; u++) sum += logUpdated[u] - logBehaviour[u]
+    return sum
+  })
+  const ratios = new Float64Array(episodes)
+  for (const { episode, distinct } of occurrences) ratios[episode] += each[distinct]
+  return ratios
 }
 
 /** L̂ of one update and how far the advantage in it may be from the true one. All in units of return. */
@@ -82,38 +118,35 @@ export interface Zeta {
   readonly total: number
 }
 
-export interface SurrogateOptions {
-  readonly gamma: number
-  /** ε of the ratio's clip. */
-  readonly clip: number
-  readonly ratio: 'message' | 'token'
-}
+export type SurrogateOptions = Omit<ObjectiveOptions, 'estimator'> & { readonly gamma: number }
 
 export const surrogate = (
   rollouts: Rollouts, messages: AgentMessages, { logBehaviour, logUpdated }: TokenValues, advantages: Advantages,
-  { gamma, clip, ratio }: SurrogateOptions,
+  { gamma, clip, ratio, average }: SurrogateOptions,
 ): Surrogate => {
-  const { used, unclipped, centred } = advantages
+  const { used, unclipped, centred, weights } = advantages
+  const perToken = tokenWeights(messages, { ratio, average })
   const ratios = messages.spans.map(([from, to]) => {
     const logs = Array.from({ length: to - from }, (_, k) => logUpdated[from + k] - logBehaviour[from + k])
     const message = Math.exp(logs.reduce((sum, x) => sum + x, 0))
     return { message, units: ratio === 'message' ? [message] : logs.map(Math.exp) }
   })
-  const clipped = (w: number, a: number): number => Math.min(w * a, Math.min(1 + clip, Math.max(1 - clip, w)) * a) - a
+  const clipped = (w: number, a: number): number => Math.min(w * a, Math.min(1 + clip.high, Math.max(1 - clip.low, w)) * a) - a
   const scale = dot(centred, used) / (dot(used, used) || 1)
 
   const E = rollouts.episodes.length
   const perProblem = new Float64Array(rollouts.problems.length)
   const sums = { value: 0, clip: 0, ratio: 0, normalisation: 0 }
-  for (const { episode, distinct } of messages.occurrences) {
+  for (const { episode, distinct, message } of messages.occurrences) {
     const { message: w, units } = ratios[distinct]
-    const a = used[episode]
-    const term = units.reduce((sum, unit) => sum + clipped(unit, a), 0)
-    sums.value += (scale * term) / E
-    sums.ratio += (scale * (term - (w - 1) * a)) / E
-    sums.clip += (scale * (w - 1) * (a - unclipped[episode])) / E
-    sums.normalisation += ((w - 1) * (scale * unclipped[episode] - centred[episode])) / E
-    perProblem[rollouts.episodes[episode].problem] += ((w - 1) * centred[episode]) / rollouts.group
+    const a = used[message]
+    const term = perToken[distinct] * units.reduce((sum, unit) => sum + clipped(unit, a), 0)
+    const share = weights[episode] / E
+    sums.value += share * scale * term
+    sums.ratio += share * scale * (term - (w - 1) * a)
+    sums.clip += share * scale * (w - 1) * (a - unclipped[message])
+    sums.normalisation += share * (w - 1) * (scale * unclipped[message] - centred[message])
+    perProblem[rollouts.episodes[episode].problem] += (weights[episode] * (w - 1) * centred[message]) / rollouts.group
   }
   const part = (x: number): number => (1 - gamma) * Math.abs(x)
   const parts = { clip: part(sums.clip), ratio: part(sums.ratio), normalisation: part(sums.normalisation) }

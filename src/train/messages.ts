@@ -9,6 +9,8 @@ export interface Occurrence {
   /** Place in `Rollouts.episodes`. */
   readonly episode: number
   readonly turn: number
+  /** Its place among all messages of all agents, in the order of episodes, then turns. */
+  readonly message: number
   /** Which distinct message it is: equal text after an equal prompt is one. */
   readonly distinct: number
 }
@@ -48,7 +50,7 @@ export const messagesOf = ({ episodes }: Rollouts, agent: number): AgentMessages
   const spans: [number, number][] = []
   const firstSpan = new Map<string, number>()
   const occurrences: Occurrence[] = []
-  let at = 0
+  let [at, before] = [0, 0]
 
   const add = (ids: readonly number[], marked: MarkedSequence['marked']): number => {
     sequences.push({ ids, marked })
@@ -62,20 +64,61 @@ export const messagesOf = ({ episodes }: Rollouts, agent: number): AgentMessages
       const key = `${ids.join()}|${marked.join()}`
       const first = firstSpan.get(key) ?? add(ids, marked)
       firstSpan.set(key, first)
-      holds.forEach((k, part) => occurrences.push({ episode, turn: own[k].turn, distinct: first + part }))
+      holds.forEach((k, part) => occurrences.push({ episode, turn: own[k].turn, message: before + own[k].turn, distinct: first + part }))
     }
+    before += messages.length
   })
   return { occurrences, spans, sequences }
 }
 
-/** The tensors of an agent's messages. Its owner frees it with `tf.dispose`. */
+/** The tensors of some of an agent's messages. Its owner frees it with `tf.dispose`. */
 export type MessageBatch = {
   readonly tokens: TokenBatch
-  /** [M] int32: which distinct message a marked token belongs to. */
+  /** [M] int32: which of this batch's messages a marked token belongs to. */
   readonly messageOf: tf.Tensor1D
 }
 
-export const messageBatch = ({ sequences, spans }: AgentMessages): MessageBatch => ({
-  tokens: tokenBatch(sequences),
-  messageOf: tf.tensor1d(spans.flatMap(([from, to], distinct) => Array.from({ length: to - from }, () => distinct)), 'int32'),
-})
+/** A part of an agent's messages that is computed at once. */
+export interface MicroBatch {
+  readonly batch: MessageBatch
+  /** The distinct messages that it holds, in order. */
+  readonly holds: readonly number[]
+}
+
+/**
+ * All of an agent's messages, cut into batches of at most `limit` tokens, padding included (or one sequence, where that is longer): sequences of
+ * about one length lie together, so little is padded. The gradient is the sum over the batches.
+ *
+ * @param limit null: all at once
+ */
+export const microBatches = ({ sequences, spans }: AgentMessages, limit: number | null): MicroBatch[] => {
+  let next = 0
+  const all = sequences.map((sequence) => ({ sequence, holds: sequence.marked.map(() => next++) }))
+  const parts: (typeof all)[] = []
+  if (limit === null) parts.push(all)
+  else {
+    for (const each of all.sort((a, b) => a.sequence.ids.length - b.sequence.ids.length)) {
+      const last = parts.at(-1)
+      if (last && (last.length + 1) * each.sequence.ids.length <= limit) last.push(each)
+      else parts.push([each])
+    }
+  }
+  return parts.map((part) => {
+    const holds = part.flatMap(({ holds }) => holds)
+    const messageOf = holds.flatMap((distinct, i) => Array.from({ length: spans[distinct][1] - spans[distinct][0] }, () => i))
+    return { holds, batch: { tokens: tokenBatch(part.map(({ sequence }) => sequence)), messageOf: tf.tensor1d(messageOf, 'int32') } }
+  })
+}
+
+/** Values per marked token of each batch, put together in the order of `AgentMessages.spans`. */
+export const inOrder = ({ spans }: AgentMessages, batches: readonly MicroBatch[], values: readonly ArrayLike<number>[]): Float32Array => {
+  const all = new Float32Array(spans.at(-1)?.[1] ?? 0)
+  batches.forEach(({ holds }, b) => {
+    let at = 0
+    for (const distinct of holds) {
+      const [from, to] = spans[distinct]
+      for (let u = from; u < to; u++) all[u] = values[b][at++]
+    }
+  })
+  return all
+}

@@ -8,11 +8,12 @@
  * linear in the divergences of tokens. So the occurrences come down to three weights per distinct message.
  *
  * With `ratio: 'token'` every token has its own w_u, and a message contributes the sum over its tokens. At θ = θ_cur both have the same
- * gradient, that of the surrogate L^seq; they differ in second order, and in what is clipped.
+ * gradient, that of the surrogate L^seq; they differ in second order, and in what is clipped. GRPO takes the mean over a message's tokens in place of
+ * the sum, DAPO the mean over all tokens: `average`.
  */
 import { tf } from './backend.js'
 import { markedLogProbs } from './model/functions.js'
-import type { MessageBatch } from './messages.js'
+import type { AgentMessages, MessageBatch } from './messages.js'
 import type { Policy, TokenBatch } from './policy.js'
 
 /** log-probabilities of the policy that acts, at temperature τ: softmax(logits/τ). */
@@ -75,10 +76,21 @@ export type Weights = {
 }
 
 export interface ObjectiveOptions {
-  /** ε. */
-  readonly clip: number
+  /** ε below 1 and above: the ratio is clipped to [1 − low, 1 + high]. */
+  readonly clip: { readonly low: number; readonly high: number }
   readonly ratio: 'message' | 'token'
+  /** What a message of token ratios contributes: the sum over its tokens, their mean, or the sum over the mean length of all messages. */
+  readonly average: 'sum' | 'message' | 'token'
   readonly estimator: Estimator
+}
+
+/** Of each distinct message: what its tokens' terms are multiplied by, as `average` says; 1 for a message's own ratio. */
+export const tokenWeights = ({ occurrences, spans }: AgentMessages, { ratio, average }: Pick<ObjectiveOptions, 'ratio' | 'average'>): number[] => {
+  const lengths = spans.map(([from, to]) => to - from)
+  if (ratio === 'message' || average === 'sum') return lengths.map(() => 1)
+  if (average === 'message') return lengths.map((length) => 1 / length)
+  const tokens = occurrences.reduce((sum, { distinct }) => sum + lengths[distinct], 0)
+  return lengths.map(() => occurrences.length / tokens)
 }
 
 /** Beyond e^±30 a ratio is only kept finite. */
@@ -94,7 +106,7 @@ export const objective = (
   const logW = byMessage ? sumByMessage(logRatio, batch.messageOf, weights.positive.size) : logRatio
   const w = tf.exp(tf.clipByValue(logW, -LOG_LIMIT, LOG_LIMIT))
   const [positive, negative] = byMessage ? [weights.positive, weights.negative] : [perToken(weights.positive), perToken(weights.negative)]
-  const surrogate = tf.sum(tf.sub(tf.mul(positive, tf.minimum(w, 1 + clip)), tf.mul(negative, tf.maximum(w, 1 - clip))))
+  const surrogate = tf.sum(tf.sub(tf.mul(positive, tf.minimum(w, 1 + clip.high)), tf.mul(negative, tf.maximum(w, 1 - clip.low))))
   if (beta === 0) return surrogate as tf.Scalar
   const divergence = tf.sum(tf.mul(perToken(weights.divergence), tokenDivergence(estimator, behaviour, updated)))
   return tf.sub(surrogate, tf.mul(divergence, beta))

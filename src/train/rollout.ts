@@ -7,7 +7,9 @@ export interface Message {
   readonly agent: number
   /** From 0, within its episode. */
   readonly turn: number
-  /** All that the agent had read. */
+  /** Characters of the shared context that it answers to. */
+  readonly read: number
+  /** All that the agent had read, in its own tokens. */
   readonly prompt: readonly number[]
   /** The end of message included, unless the message was cut at maxTokens. */
   readonly tokens: readonly number[]
@@ -15,6 +17,8 @@ export interface Message {
   readonly logProbs: readonly number[]
   /** log of the probability each token was drawn with: that of the policy that acts. */
   readonly samplingLogProbs: readonly number[]
+  /** r_t. */
+  readonly reward: number
 }
 
 /** One playthrough of a problem. */
@@ -23,6 +27,8 @@ export interface Episode {
   readonly problem: number
   /** Turn by turn. */
   readonly messages: readonly Message[]
+  /** The shared context at the end: the message at turn t has read the first `messages[t].read` characters of it. */
+  readonly context: string
   /** Σ_t r_t. */
   readonly reward: number
   /** Σ_t γ^t r_t, the return J is the mean of. */
@@ -64,11 +70,13 @@ export const rollout = async (task: Task, team: Team, problems: readonly Problem
     if (live.length === 0) break
     const index = speaker(team, turn)
     const agent = team.agents[index]
-    const prompts = live.map((e) => promptTokens(agent, states[e]))
-    const sampled = await agent.policy.sample(agent.theta, prompts, { maxTokens, temperature, endToken: agent.tokenizer.endToken, random })
+    const prompts = live.map((e) => promptTokens(team, index, task, problems[Math.floor(e / group)], states[e]))
+    const { endToken, stopTokens, stop } = agent.voice
+    const sampled = await agent.policy.sample(agent.theta, prompts, { maxTokens, temperature, endToken, stopTokens, stop, random })
     live.forEach((e, i) => {
+      const read = states[e].context.length
       states[e] = speak(task, states[e], agent, sampled[i].tokens)
-      messages[e].push({ agent: index, turn, prompt: prompts[i], ...sampled[i] })
+      messages[e].push({ agent: index, turn, read, prompt: prompts[i], ...sampled[i], reward: states[e].reward })
       rewards[e] += states[e].reward
       returns[e] += gamma ** turn * states[e].reward
     })
@@ -76,7 +84,7 @@ export const rollout = async (task: Task, team: Team, problems: readonly Problem
   return {
     problems: problems.map(({ id }) => id),
     group,
-    episodes: messages.map((said, e) => ({ problem: Math.floor(e / group), messages: said, reward: rewards[e], return: returns[e] })),
+    episodes: messages.map((said, e) => ({ problem: Math.floor(e / group), messages: said, context: states[e].context, reward: rewards[e], return: returns[e] })),
   }
 }
 

@@ -1,5 +1,5 @@
 import { InputError } from '../util/errors.js'
-import type { Config } from './config.js'
+import { updatesInStage, type Config } from './config.js'
 import { readCheckpoint, updatesDone, writeCheckpoint } from './checkpoints.js'
 import { appendLine, createRun, cutTo, fileIn, lengthOf, readRun, reopenRun, type RecordedRun } from './runFolder.js'
 import type { StageState, UpdateRecord } from './stage.js'
@@ -57,15 +57,15 @@ export const runTraining = async (config: Config | undefined, options: RunOption
 const continueRun = async (config: Config, checkpoint: ReturnType<typeof readCheckpoint>, options: RunOptions): Promise<RunResult> => {
   const { folder, engine, base, onProgress, onNotice, signal } = options
   const [log, evaluations] = [fileIn.log(folder), fileIn.evaluations(folder)]
-  const { stages, team: { agents }, checkpoint: { every } } = config
-  const total = stages * agents
+  const { stages, checkpoint: { every } } = config
+  const total = stages * updatesInStage(config)
   if (checkpoint && checkpoint.saved.engine !== engine) {
     onNotice?.(`the run was begun on ${checkpoint.saved.engine} and goes on on ${engine}: not quite the numbers of an unbroken run`)
   }
   cutTo(log, checkpoint?.saved.logBytes ?? 0)
   cutTo(evaluations, checkpoint?.saved.evaluationBytes ?? 0)
 
-  const team = checkpoint?.team ?? (base && cloneTeam(base)) ?? await warmUp(config, {
+  const team = checkpoint?.team ?? (base && copyFor(config, base)) ?? await warmUp(config, {
     onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`),
   })
   let kept = checkpoint?.saved.state
@@ -92,4 +92,11 @@ const continueRun = async (config: Config, checkpoint: ReturnType<typeof readChe
   })
   if (end !== kept) await keep(end)
   return { ...readRun(folder), team, finished: updatesDone(end) >= total }
+}
+
+/** A copy of a team with the β and δ that a configuration starts with. */
+const copyFor = ({ trustRegion: { beta, delta } }: Config, base: Team): Team => {
+  const team = cloneTeam(base)
+  team.agents.forEach((agent, i) => Object.assign(agent, { beta: beta.initial, delta: delta[i] }))
+  return team
 }

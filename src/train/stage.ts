@@ -7,9 +7,10 @@
  *       rollouts ← resample with the team as it now is                      (intermediate occupancy)
  *                  or keep those of the start of the stage                  (stale)
  *
- * The methods are settings of this one function.
+ * The methods are settings of this one function; a joint one updates all agents in its first step.
  */
 import { setImmediate } from 'node:timers/promises'
+import { summariseWeights, type WeightSummary } from '../theory/importance.js'
 import { studentInterval } from '../theory/intervals.js'
 import { advantagesOf } from './advantage.js'
 import { certify, type Certificate, type CertificateStep } from './certificate.js'
@@ -19,7 +20,8 @@ import { byProblem, sampledTokens, type Rollouts } from './rollout.js'
 import { stream } from './streams.js'
 import type { Agent, Team } from './team.js'
 import { tf } from './backend.js'
-import { updateAgent, type Outcome, type UpdateResult } from './update.js'
+import { nextDelta } from './trustRegion.js'
+import { updateAgents, type Outcome, type UpdateResult } from './update.js'
 
 /** Where a run stands: what the next update needs besides the team. Plain data, kept in a checkpoint. */
 export interface StageState {
@@ -31,6 +33,10 @@ export interface StageState {
   readonly order: readonly number[]
   /** What the next update learns from. */
   readonly rollouts: Rollouts
+  /** The position before which they were sampled. */
+  readonly sampledAt: number
+  /** Of each of their episodes: log of its probability ratio under the updates done since, Π π_now/π_then. */
+  readonly logRatios: readonly number[]
   /** J of each problem of the stage's first rollouts. */
   readonly startReturns: readonly number[]
   /** Of the updates done in this stage. */
@@ -55,9 +61,13 @@ export interface UpdateRecord {
   /** s: the part of the proposed update that was taken. */
   readonly scale: number
   readonly delta: number
+  /** δ of the agent's next update. */
+  readonly nextDelta: number
   /** The divergence that δ bounds, before acceptance and at what was kept. */
   readonly proposedKl: number
   readonly kl: number
+  /** Where it was measured on a part of the tokens: `proposedKl` on all of them. */
+  readonly proposedKlOnAll: number | null
   /** At what was kept, by estimator and reading. */
   readonly divergence: UpdateResult['divergence']
   /** β of this update, and of the agent's next. */
@@ -67,6 +77,8 @@ export interface UpdateRecord {
   readonly zeta: Surrogate['zeta']
   /** ρ̂ of the agent. */
   readonly rho: number
+  /** Where agents that have moved are corrected for: the episodes' importance weights. */
+  readonly weights: WeightSummary | null
   readonly messages: number
   readonly distinctMessages: number
   /** Σ r of an episode, in the rollouts that the update learned from. */
@@ -90,14 +102,17 @@ export interface StageOptions {
   readonly team: Team
   /** Fresh rollouts by the team as it now is, on the problems of a stage. */
   readonly sample: (stage: number, position: number) => Promise<Rollouts>
-  /** Called when an update is finished, its successor's rollouts included. */
-  readonly onUpdate: (record: UpdateRecord, next: StageState) => Promise<void>
+  /** Called when an update is finished, its successor's rollouts included: with one record, or with one of each agent of a joint update. */
+  readonly onUpdate: (records: readonly UpdateRecord[], next: StageState) => Promise<void>
   /** Stops the stage between two updates. */
   readonly signal?: AbortSignal
 }
 
-/** σ of a stage. */
-export const orderOf = ({ order, seed, team: { agents } }: Pick<Config, 'order' | 'seed' | 'team'>, stage: number): number[] => {
+/** σ of a stage: the agents that are not frozen, in the order of their updates. */
+export const orderOf = (config: Pick<Config, 'order' | 'seed' | 'team'>, stage: number): number[] =>
+  permutation(config, stage).filter((agent) => !config.team.frozen.includes(agent))
+
+const permutation = ({ order, seed, team: { agents } }: Pick<Config, 'order' | 'seed' | 'team'>, stage: number): number[] => {
   if (typeof order !== 'string') return [...order]
   if (order === 'random') return stream(seed, 'order', stage).permutation(agents)
   const all = Array.from({ length: agents }, (_, agent) => agent)
@@ -108,67 +123,88 @@ const returnsOf = (rollouts: Rollouts): number[] => [...byProblem(rollouts, (epi
 
 /** The state at the start of a stage. */
 export const stageStart = (config: Config, stage: number, rollouts: Rollouts): StageState =>
-  ({ stage, position: 0, order: orderOf(config, stage), rollouts, startReturns: returnsOf(rollouts), steps: [] })
+  ({
+    stage, position: 0, order: orderOf(config, stage), rollouts, sampledAt: 0, logRatios: unmoved(rollouts), startReturns: returnsOf(rollouts), steps: [],
+  })
+
+const unmoved = ({ episodes }: Rollouts): number[] => episodes.map(() => 0)
 
 /** Do what is left of a stage. @returns the state at the start of the next stage, or where the signal stopped it */
 export const stage = async (state: StageState, { config, team, sample, onUpdate, signal }: StageOptions): Promise<StageState> => {
-  const { gamma, method: { occupancy }, certificate: { aMax } } = config
-  const n = team.agents.length
+  const { gamma, seed, method, certificate: { aMax }, trustRegion: { adaptive } } = config
 
   for (;;) {
     // Tensor reads may not turn the event loop; signals and timers need it to turn.
     await setImmediate()
     if (signal?.aborted) return state
-    const { stage, position, order, rollouts, startReturns } = state
-    const index = order[position]
-    const agent = team.agents[index]
-    const beta = agent.beta
-    const isLast = position === n - 1
+    const { stage, position, order, rollouts, startReturns, logRatios } = state
+    const n = order.length
+    const indices = method.update === 'joint' ? order : order.slice(position, position + 1)
+    const end = position + indices.length
+    const before = indices.map((index) => ({ beta: team.agents[index].beta, delta: team.agents[index].delta }))
 
     const started = performance.now()
-    const advantages = advantagesOf(rollouts, config.advantage)
-    const rho = activeMass(rollouts, n, gamma)[index]
-    const result = await updateAgent(agent, index, rollouts, advantages, rho, config)
-    install(agent, result)
+    const advantages = advantagesOf(rollouts, config.advantage, method.correction, logRatios)
+    const rho = activeMass(rollouts, team.agents.length, gamma, advantages.weights)
+    const results = await updateAgents(team, indices, rollouts, advantages, rho, config, stream(seed, 'monitor', stage, position))
+    indices.forEach((index, i) => install(team.agents[index], results[i]))
     const updated = performance.now()
 
     // The rollouts after the last update of a stage are the first of the next one, on its problems.
-    const fresh = isLast ? await sample(stage + 1, 0) : occupancy === 'intermediate' ? await sample(stage, position + 1) : null
+    const isLast = end === n
+    const resamples = method.occupancy === 'intermediate' && end % method.resampleEvery === 0
+    const fresh = isLast ? await sample(stage + 1, 0) : resamples ? await sample(stage, end) : null
     const sampled = performance.now()
 
-    const { surrogate: { zeta, ...surrogate }, step, divergence } = result
-    const radius = (divergence.exact ?? divergence.lowVariance).occupancy
-    const steps = [...state.steps, { surrogate: surrogate.value, zeta: zeta.total, radius, rho }]
-    const certificates = certify(steps, { gamma, aMax, occupancy })
-    const isMeasured = fresh && (occupancy === 'intermediate' || n === 1)
-    const next = isLast ? stageStart(config, stage + 1, fresh!) : { ...state, position: position + 1, rollouts: fresh ?? rollouts, steps }
-    await onUpdate({
-      update: stage * n + position + 1,
-      stage,
-      position,
-      agent: index,
-      outcome: result.outcome,
-      scale: step.scale,
-      delta: config.trustRegion.delta[index],
-      proposedKl: step.proposed,
-      kl: step.divergence,
-      divergence,
-      beta,
-      nextBeta: result.beta,
-      surrogate,
-      zeta,
-      rho,
-      messages: result.messages,
-      distinctMessages: result.distinctMessages,
-      return: estimate(byProblem(rollouts, (episode) => episode.reward)),
-      improvement: isMeasured ? difference(returnsOf(fresh), returnsOf(rollouts)) : null,
-      certificate: certificates.update,
-      stageCertificate: isLast ? { ...certificates.stage, improvement: difference(returnsOf(fresh!), startReturns) } : null,
-      tokens: fresh ? sampledTokens(fresh) : 0,
-      rollouts: fresh ? fresh.episodes.length : 0,
-      measurements: step.measurements,
-      seconds: { update: (updated - started) / 1000, rollouts: (sampled - updated) / 1000 },
-    }, next)
+    // Under importance weights what is estimated on old rollouts is estimated for the team as it was just before.
+    const isFresh = state.sampledAt === position || method.correction === 'importance'
+    const isMeasured = fresh && state.sampledAt === position && indices.length === 1
+    const improvement = isMeasured ? difference(returnsOf(fresh), returnsOf(rollouts)) : null
+    if (improvement && adaptive) team.agents[indices[0]].delta = nextDelta(before[0].delta, improvement, adaptive)
+    const steps = [...state.steps]
+    const records = results.map((result, i): UpdateRecord => {
+      const { surrogate: { zeta, ...surrogate }, step, divergence, proposedOnAll } = result
+      const radius = (divergence.exact ?? divergence.lowVariance).occupancy
+      steps.push({ surrogate: surrogate.value, zeta: zeta.total, radius, rho: rho[indices[i]], fresh: isFresh && i === 0 })
+      const certificates = certify(steps, { gamma, aMax })
+      const ends = isLast && i === indices.length - 1
+      const carries = fresh && i === indices.length - 1 ? fresh : null
+      return {
+        update: stage * n + position + i + 1,
+        stage,
+        position: position + i,
+        agent: indices[i],
+        outcome: result.outcome,
+        scale: step.scale,
+        delta: before[i].delta,
+        nextDelta: team.agents[indices[i]].delta,
+        proposedKl: step.proposed,
+        kl: step.divergence,
+        proposedKlOnAll: proposedOnAll,
+        divergence,
+        beta: before[i].beta,
+        nextBeta: result.beta,
+        surrogate,
+        zeta,
+        rho: rho[indices[i]],
+        weights: method.correction === 'none' ? null : summariseWeights(logRatios),
+        messages: result.messages,
+        distinctMessages: result.distinctMessages,
+        return: estimate(byProblem(rollouts, (episode) => episode.reward)),
+        improvement,
+        certificate: certificates.update,
+        stageCertificate: ends ? { ...certificates.stage, improvement: difference(returnsOf(fresh!), startReturns) } : null,
+        tokens: carries ? sampledTokens(carries) : 0,
+        rollouts: carries ? carries.episodes.length : 0,
+        measurements: step.measurements,
+        seconds: i === 0 ? { update: (updated - started) / 1000, rollouts: (sampled - updated) / 1000 } : { update: 0, rollouts: 0 },
+      }
+    })
+    const moved = results.reduce((all, result) => all.map((log, e) => log + result.logRatios[e]), logRatios)
+    const next = isLast ? stageStart(config, stage + 1, fresh!)
+      : fresh ? { ...state, position: end, sampledAt: end, rollouts: fresh, logRatios: unmoved(fresh), steps }
+        : { ...state, position: end, logRatios: moved, steps }
+    await onUpdate(records, next)
     if (isLast) return next
     state = next
   }

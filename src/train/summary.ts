@@ -1,3 +1,4 @@
+import { updatesInStage } from './config.js'
 import { compareEvaluations } from './evaluateTeam.js'
 import type { RecordedRun } from './runFolder.js'
 import type { Estimate } from './stage.js'
@@ -39,7 +40,7 @@ export const summarise = ({ config, updates, evaluations }: RecordedRun): RunSum
     method: config.method.name,
     seed: config.seed,
     updates: updates.length,
-    planned: config.stages * config.team.agents,
+    planned: config.stages * updatesInStage(config),
     untrained: first?.reward ?? null,
     trained: latest?.reward ?? null,
     gain: first && latest ? compareEvaluations(first, latest, stream(config.seed, 'bootstrap')) : null,

@@ -1,19 +1,21 @@
-import type { EpisodeState, Task } from '../tasks/task.js'
-import type { Tokenizer } from './charTokenizer.js'
+import type { EpisodeState, Problem, Task } from '../tasks/task.js'
 import type { AdamState } from './model/adam.js'
 import type { Policy } from './policy.js'
+import type { Voice } from './voice.js'
 import { tf } from './backend.js'
 
 /** One member of a team. Agents may share `policy`, and with it whatever is frozen inside; each has its own θ. */
 export interface Agent {
   readonly policy: Policy
-  readonly tokenizer: Tokenizer
+  readonly voice: Voice
   /** Owned by the team: replaced by an update, which disposes the old one. */
   theta: tf.Tensor1D
   /** Adam's memory over the agent's updates; owned by the team. */
   optimiser: AdamState
   /** β of the agent's next update. */
   beta: number
+  /** δ of the agent's next update. */
+  delta: number
 }
 
 /** n agents and a fixed router: at turn t the agent router[t mod length] speaks, all others do nothing. */
@@ -25,12 +27,13 @@ export interface Team {
 /** j(s): who speaks at a turn. */
 export const speaker = ({ router }: Pick<Team, 'router'>, turn: number): number => router[turn % router.length]
 
-/** What an agent reads before it speaks: its role, where the task knows roles and the model reads prose, and the shared context. */
-export const promptTokens = (agent: Pick<Agent, 'tokenizer'>, state: EpisodeState): number[] => agent.tokenizer.encode(state.context)
+/** What agent `index` of a team reads before it speaks: its role, where the task knows roles and the model reads prose, and the shared context. */
+export const promptTokens = ({ agents }: Pick<Team, 'agents'>, index: number, task: Task, problem: Problem, { context }: EpisodeState): number[] =>
+  agents[index].voice.prompt(context, task.rolePrompt?.(problem, index, agents.length))
 
-/** Append a sampled message to the shared context, which is the task's business: the tokens' text, without the end of message. */
-export const speak = (task: Task, state: EpisodeState, { tokenizer }: Pick<Agent, 'tokenizer'>, tokens: readonly number[]): EpisodeState =>
-  task.step(state, tokenizer.decode(tokens.at(-1) === tokenizer.endToken ? tokens.slice(0, -1) : tokens))
+/** Append a sampled message to the shared context, which is the task's business. */
+export const speak = (task: Task, state: EpisodeState, { voice }: Pick<Agent, 'voice'>, tokens: readonly number[]): EpisodeState =>
+  task.step(state, voice.text(tokens))
 
 /** The same team with its own copies of all that changes. */
 export const cloneTeam = ({ agents, router }: Team): Team => ({

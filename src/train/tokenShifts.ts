@@ -7,12 +7,12 @@ import { tf } from './backend.js'
 import type { Config } from './config.js'
 import { environment } from './environment.js'
 import { activeMass } from './measure.js'
-import { messageBatch, messagesOf } from './messages.js'
+import { messagesOf, microBatches } from './messages.js'
 import { rollout } from './rollout.js'
 import { orderOf } from './stage.js'
 import { stream } from './streams.js'
 import type { Team } from './team.js'
-import { updateAgent } from './update.js'
+import { updateAgents } from './update.js'
 
 export interface TokenShifts {
   readonly agent: number
@@ -37,12 +37,13 @@ export const tokenShifts = async (config: Config, team: Team): Promise<TokenShif
   const options = { group, temperature, maxTokens, gamma, random: stream(seed, 'rollouts', 0, 0) }
   const rollouts = await rollout(task, team, problems('train', prompts, stream(seed, 'problems', 0)), options)
   const advantages = advantagesOf(rollouts, config.advantage)
-  const rho = activeMass(rollouts, team.agents.length, gamma)[index]
-  const update = (acceptance: 'none' | 'scale') => updateAgent(agent, index, rollouts, advantages, rho, { ...config, method: { ...method, acceptance } })
+  const rho = activeMass(rollouts, team.agents.length, gamma)
+  const update = async (acceptance: 'none' | 'scale') =>
+    (await updateAgents(team, [index], rollouts, advantages, rho, { ...config, method: { ...method, acceptance } }, stream(seed, 'monitor', 0, 0)))[0]
   const [proposed, kept] = [await update('none'), await update('scale')]
 
   const messages = messagesOf(rollouts, index)
-  const batch = messageBatch(messages)
+  const [{ batch }] = microBatches(messages, null)
   const logProbs = async (theta: tf.Tensor1D): Promise<ArrayLike<number>> => {
     const values = tf.tidy(() => agent.policy.logProbs(theta, batch.tokens))
     try {

@@ -1,5 +1,5 @@
 import { stream } from './streams.js'
-import type { Config } from './config.js'
+import { updatesInStage, type Config } from './config.js'
 import { environment } from './environment.js'
 import { evaluateTeam, type Evaluation } from './evaluateTeam.js'
 import { rollout } from './rollout.js'
@@ -45,15 +45,15 @@ export const trainTeam = async (
   const reached = async (state: StageState): Promise<void> => {
     const { stage, position } = state
     if (position === 0 && (stage === 0 || stage === stages || (every > 0 && stage % every === 0))) {
-      onEvaluation?.({ update: stage * team.agents.length, stage, ...await evaluateHeldOut(config, team, stage) })
+      onEvaluation?.({ update: stage * updatesInStage(config), stage, ...await evaluateHeldOut(config, team, stage) })
     }
     await onState?.(state)
   }
 
   let state = from ?? stageStart(config, 0, await sample(0, 0))
   if (!from) await reached(state)
-  const onFinished: StageOptions['onUpdate'] = async (record, next) => {
-    onUpdate?.(record)
+  const onFinished: StageOptions['onUpdate'] = async (records, next) => {
+    for (const record of records) onUpdate?.(record)
     await reached(next)
   }
   while (state.stage < stages && !signal?.aborted) state = await stage(state, { config, team, sample, onUpdate: onFinished, signal })

@@ -28,6 +28,18 @@ export const nextBeta = (beta: number, divergence: number, delta: number, { fact
   return Math.min(max, Math.max(min, next))
 }
 
+/** How δ adapts. */
+export interface DeltaRule {
+  /** δ is multiplied or divided by this, > 1. */
+  readonly factor: number
+  readonly min: number
+  readonly max: number
+}
+
+/** δ for the agent's next update: raised when the interval of the measured improvement lies above 0, lowered when it lies below. */
+export const nextDelta = (delta: number, { low, high }: { readonly low: number; readonly high: number }, { factor, min, max }: DeltaRule): number =>
+  Math.min(max, Math.max(min, low > 0 ? delta * factor : high < 0 ? delta / factor : delta))
+
 /** Where on the line an update ended. */
 export interface Step {
   /** s in [0, 1]: 1 takes the update whole, 0 refuses it. */

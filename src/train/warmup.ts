@@ -14,18 +14,19 @@ import { initialTheta } from './model/layout.js'
 import type { Policy } from './policy.js'
 import { stream } from './streams.js'
 import type { Team } from './team.js'
+import { plainVoice, type Voice } from './voice.js'
 
 export interface WarmUpOptions {
   /** Steps done of all, and the loss in nats per token. */
   readonly onProgress?: (done: number, total: number, loss: number) => void
 }
 
-/** The policy and the tokenizer that a configuration's agents share; each agent has its own θ. */
-export const decoderOf = (config: Config): { policy: Policy; tokenizer: Tokenizer } => {
+/** The policy, tokenizer and voice that a configuration's agents share; each agent has its own θ. */
+export const decoderOf = (config: Config): { policy: Policy; tokenizer: Tokenizer; voice: Voice } => {
   const { alphabet, end } = environment(config.task, config.team.agents)
   const tokenizer = gameTokenizer(alphabet, end)
   const decoder = decoderSchema.parse({ ...config.model, vocabulary: tokenizer.vocabulary, maxPositions: 2 ** 16 })
-  return { tokenizer, policy: decoderPolicy(decoder) }
+  return { tokenizer, voice: plainVoice(tokenizer), policy: decoderPolicy(decoder) }
 }
 
 /**
@@ -37,8 +38,8 @@ export const decoderOf = (config: Config): { policy: Policy; tokenizer: Tokenize
  */
 export const warmUp = async (config: Config, { onProgress }: WarmUpOptions = {}): Promise<Team> => {
   const { task, problems } = environment(config.task, config.team.agents)
-  const { policy, tokenizer } = decoderOf(config)
-  const { seed, team: { agents, router, shared }, warmup: { steps, episodes, learningRate } } = config
+  const { policy, tokenizer, voice } = decoderOf(config)
+  const { seed, team: { agents, router, shared }, warmup: { steps, episodes, learningRate }, trustRegion: { beta, delta } } = config
   const total = steps * (shared ? 1 : agents)
 
   const start = async (agent: number): Promise<tf.Tensor1D> => {
@@ -58,7 +59,7 @@ export const warmUp = async (config: Config, { onProgress }: WarmUpOptions = {})
   for (let agent = 0; agent < agents; agent++) thetas.push(shared && agent > 0 ? tf.clone(thetas[0]) : await start(agent))
   return {
     router,
-    agents: thetas.map((theta) => ({ policy, tokenizer, theta, optimiser: adamStart(theta.size), beta: config.trustRegion.beta.initial })),
+    agents: thetas.map((theta, i) => ({ policy, voice, theta, optimiser: adamStart(theta.size), beta: beta.initial, delta: delta[i] })),
   }
 }
 

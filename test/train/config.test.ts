@@ -35,9 +35,11 @@ describe('parseConfig', () => {
   })
 
   it('takes a method by name, or its settings one by one', () => {
-    expect(parseConfig({ method: 'stale' }).method).toEqual({ name: 'stale', occupancy: 'stale', acceptance: 'scale' })
+    expect(parseConfig({ method: 'stale' }).method).toEqual({
+      name: 'stale', occupancy: 'stale', resampleEvery: 1, correction: 'none', update: 'sequential', acceptance: 'scale',
+    })
     const { method } = parseConfig({ method: { acceptance: 'none' } })
-    expect(method).toEqual({ name: 'teamtr', occupancy: 'intermediate', acceptance: 'none' })
+    expect(method).toMatchObject({ name: 'teamtr', occupancy: 'intermediate', acceptance: 'none' })
   })
 
   it.each([

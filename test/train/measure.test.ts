@@ -5,18 +5,18 @@ import { messagesOf, sequencesOf } from '../../src/train/messages.js'
 import type { Rollouts } from '../../src/train/rollout.js'
 
 const say = (agent: number, turn: number, prompt: number[], tokens: number[]) =>
-  ({ agent, turn, prompt, tokens, logProbs: tokens.map(() => 0), samplingLogProbs: tokens.map(() => 0) })
+  ({ agent, turn, prompt, tokens, read: 0, reward: 0, logProbs: tokens.map(() => 0), samplingLogProbs: tokens.map(() => 0) })
 
 /** Two problems, two episodes each. Agent 0 speaks at turns 0 and 2, agent 1 at turn 1. The first two episodes are alike. */
 const rollouts: Rollouts = {
   problems: ['a', 'b'],
   group: 2,
   episodes: [
-    { problem: 0, reward: 1, return: 1, messages: [say(0, 0, [5], [1, 9]), say(1, 1, [5, 1, 9], [2, 9]), say(0, 2, [5, 1, 9, 2, 9], [3])] },
-    { problem: 0, reward: 0, return: 0, messages: [say(0, 0, [5], [1, 9]), say(1, 1, [5, 1, 9], [2, 9]), say(0, 2, [5, 1, 9, 2, 9], [3])] },
-    { problem: 1, reward: 0, return: 0, messages: [say(0, 0, [6], [1, 9])] },
+    { problem: 0, context: '', reward: 1, return: 1, messages: [say(0, 0, [5], [1, 9]), say(1, 1, [5, 1, 9], [2, 9]), say(0, 2, [5, 1, 9, 2, 9], [3])] },
+    { problem: 0, context: '', reward: 0, return: 0, messages: [say(0, 0, [5], [1, 9]), say(1, 1, [5, 1, 9], [2, 9]), say(0, 2, [5, 1, 9, 2, 9], [3])] },
+    { problem: 1, context: '', reward: 0, return: 0, messages: [say(0, 0, [6], [1, 9])] },
     // Its first message was replaced in the context: the later prompt does not go on from it.
-    { problem: 1, reward: 1, return: 1, messages: [say(0, 0, [6], [7]), say(1, 1, [6, 8], [2, 9]), say(0, 2, [6, 8, 2, 9], [3])] },
+    { problem: 1, context: '', reward: 1, return: 1, messages: [say(0, 0, [6], [7]), say(1, 1, [6, 8], [2, 9]), say(0, 2, [6, 8, 2, 9], [3])] },
   ],
 }
 
@@ -31,10 +31,10 @@ describe('messagesOf', () => {
     ])
     expect(spans).toEqual([[0, 2], [2, 3], [3, 5], [5, 6], [6, 7]])
     expect(occurrences).toEqual([
-      { episode: 0, turn: 0, distinct: 0 }, { episode: 0, turn: 2, distinct: 1 },
-      { episode: 1, turn: 0, distinct: 0 }, { episode: 1, turn: 2, distinct: 1 },
-      { episode: 2, turn: 0, distinct: 2 },
-      { episode: 3, turn: 0, distinct: 3 }, { episode: 3, turn: 2, distinct: 4 },
+      { episode: 0, turn: 0, message: 0, distinct: 0 }, { episode: 0, turn: 2, message: 2, distinct: 1 },
+      { episode: 1, turn: 0, message: 3, distinct: 0 }, { episode: 1, turn: 2, message: 5, distinct: 1 },
+      { episode: 2, turn: 0, message: 6, distinct: 2 },
+      { episode: 3, turn: 0, message: 7, distinct: 3 }, { episode: 3, turn: 2, message: 9, distinct: 4 },
     ])
   })
 
@@ -68,7 +68,7 @@ describe('divergence', () => {
   const rho = activeMass(rollouts, 2, 0.5)[0]
 
   it('reads it as a mean of messages, a discounted one, and D_tok', () => {
-    const d = divergence(messages, values, 'exact', 0.5, rho)
+    const d = divergence(messages, values, { estimator: 'exact', gamma: 0.5, rho })
     expect(d.message).toBeCloseTo((0.04 + 0.01 + 0.04 + 0.01) / 7, 12)
     const weights = 4 * 1 + 3 * 0.25
     expect(d.discounted).toBeCloseTo((2 * 0.04 + 2 * 0.25 * 0.01) / weights, 12)
@@ -77,8 +77,8 @@ describe('divergence', () => {
   })
 
   it('plain cancels what low-variance does not', () => {
-    expect(divergence(messages, values, 'plain', 0.5, rho).message).toBeCloseTo(0, 12)
-    expect(divergence(messages, values, 'lowVariance', 0.5, rho).message).toBeCloseTo((2 * (Math.exp(0.5) + Math.exp(-0.5) - 2)) / 7, 12)
+    expect(divergence(messages, values, { estimator: 'plain', gamma: 0.5, rho }).message).toBeCloseTo(0, 12)
+    expect(divergence(messages, values, { estimator: 'lowVariance', gamma: 0.5, rho }).message).toBeCloseTo((2 * (Math.exp(0.5) + Math.exp(-0.5) - 2)) / 7, 12)
   })
 
   it('has ρ̂ as the discounted share of the turns', () => {
@@ -88,18 +88,18 @@ describe('divergence', () => {
 
 describe('surrogate', () => {
   const advantages = (used: number[], unclipped = used, centred = used): Advantages =>
-    ({ used: Float64Array.from(used), unclipped: Float64Array.from(unclipped), centred: Float64Array.from(centred) })
+    ({ used: Float64Array.from(used), unclipped: Float64Array.from(unclipped), centred: Float64Array.from(centred), weights: new Float64Array(2).fill(1) })
   const pair: Rollouts = {
     problems: ['a'],
     group: 2,
     episodes: [
-      { problem: 0, reward: 1, return: 1, messages: [say(0, 0, [5], [1])] },
-      { problem: 0, reward: 0, return: 0, messages: [say(0, 0, [5], [2])] },
+      { problem: 0, context: '', reward: 1, return: 1, messages: [say(0, 0, [5], [1])] },
+      { problem: 0, context: '', reward: 0, return: 0, messages: [say(0, 0, [5], [2])] },
     ],
   }
   const of = (ratios: number[], a: Advantages, options = {}) =>
     surrogate(pair, messagesOf(pair, 0), { logBehaviour: [-1, -1], logUpdated: ratios.map((w) => Math.log(w) - 1), exact: null }, a,
-      { gamma: 0.5, clip: 0.2, ratio: 'message', ...options })
+      { gamma: 0.5, clip: { low: 0.2, high: 0.2 }, ratio: 'message', average: 'sum', ...options })
 
   it('is ½[(1.1 − 1)·1 + (0.8 − 1)·(−1)] = 0.15 where nothing is cut, and ζ̂ is 0', () => {
     const s = of([1.1, 0.8], advantages([1, -1]))
@@ -132,7 +132,7 @@ describe('surrogate', () => {
   it('token by token it adds up the tokens’ terms', () => {
     const two: Rollouts = { ...pair, episodes: pair.episodes.map((episode, e) => ({ ...episode, messages: [say(0, 0, [5], [1 + e, 3])] })) }
     const values = { logBehaviour: [0, 0, 0, 0], logUpdated: [0.1, 0.1, -0.1, 0], exact: null }
-    const s = surrogate(two, messagesOf(two, 0), values, advantages([1, -1]), { gamma: 0.5, clip: 0.2, ratio: 'token' })
+    const s = surrogate(two, messagesOf(two, 0), values, advantages([1, -1]), { gamma: 0.5, clip: { low: 0.2, high: 0.2 }, ratio: 'token', average: 'sum' })
     expect(s.value).toBeCloseTo((2 * Math.expm1(0.1) - Math.expm1(-0.1)) / 2, 12)
     expect(s.unbiased).toBeCloseTo((Math.expm1(0.2) - Math.expm1(-0.1)) / 2, 12)
   })

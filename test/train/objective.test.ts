@@ -54,7 +54,7 @@ const reference = (theta: readonly number[], beta: number, { clip, ratio, estima
     const tokenRatios = q.map((x, u) => Math.exp(x - p[u]))
     const ratios = ratio === 'message' ? [tokenRatios.reduce((a, b) => a * b)] : tokenRatios
     const a = advantages[m]
-    const surrogate = ratios.reduce((all, w) => all + Math.min(w * a, Math.min(1 + clip, Math.max(1 - clip, w)) * a), 0)
+    const surrogate = ratios.reduce((all, w) => all + Math.min(w * a, Math.min(1 + clip.high, Math.max(1 - clip.low, w)) * a), 0)
     const divergence = message.reduce((all, _, u) => {
       const [before, after] = [current, theta].map((table) => logRow(table, u === 0 ? 0 : message[u - 1]))
       if (estimator === 'exact') return all + before.reduce((kl, x, v) => kl + Math.exp(x) * (x - after[v]), 0)
@@ -87,19 +87,21 @@ const computed = (theta: readonly number[], beta: number, options: ObjectiveOpti
     return { value: value.dataSync()[0], gradient: [...grad.dataSync()] }
   })
 
+const even = { low: 0.2, high: 0.2 }
+
 const closeTo = (actual: readonly number[], expected: readonly number[]): void =>
   actual.forEach((x, i) => expect(x).toBeCloseTo(expected[i], 5))
 
 describe('objective', () => {
   it.each(['message', 'token'] as const)('has the gradient of J at θ_cur, with a %s ratio', (ratio) => {
-    const { gradient: actual } = computed(current, 3, { clip: 0.2, ratio, estimator: 'exact' })
+    const { gradient: actual } = computed(current, 3, { clip: even, ratio, average: 'sum', estimator: 'exact' })
     closeTo(actual, gradient(value, current))
   })
 
   const cases = (['message', 'token'] as const).flatMap((ratio) =>
     (['exact', 'lowVariance', 'plain'] as const).flatMap((estimator) => [0, 0.7].map((beta) => ({ ratio, estimator, beta }))))
   it.each(cases)('is its definition, in value and gradient, away from θ_cur: %o', ({ beta, ...rest }) => {
-    const options = { clip: 0.15, ...rest }
+    const options = { clip: { low: 0.15, high: 0.1 }, average: 'sum' as const, ...rest }
     const { value, gradient: actual } = computed(updated, beta, options)
     expect(value).toBeCloseTo(reference(updated, beta, options), 5)
     closeTo(actual, gradient((theta) => reference(theta, beta, options), updated))
@@ -108,7 +110,7 @@ describe('objective', () => {
   it('stays finite where a ratio would overflow', () => {
     const far = [-200, 200, 0, 200, 0, -200, 0, 0, 0]
     for (const beta of [0, 1]) {
-      const { value, gradient: actual } = computed(far, beta, { clip: 0.2, ratio: 'message', estimator: 'exact' })
+      const { value, gradient: actual } = computed(far, beta, { clip: even, ratio: 'message', average: 'sum', estimator: 'exact' })
       for (const x of [value, ...actual]) expect(Number.isFinite(x)).toBe(true)
     }
   })
@@ -181,6 +183,6 @@ describe('acting', () => {
 it('leaves no tensor behind', () => {
   const before = tf.memory().numTensors
   const r = random(1)
-  for (let k = 0; k < 3; k++) computed(current.map((x) => x + r.normal()), 1, { clip: 0.2, ratio: 'message', estimator: 'lowVariance' })
+  for (let k = 0; k < 3; k++) computed(current.map((x) => x + r.normal()), 1, { clip: even, ratio: 'message', average: 'sum', estimator: 'lowVariance' })
   expect(tf.memory().numTensors).toBe(before)
 })

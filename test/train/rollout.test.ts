@@ -3,7 +3,7 @@ import { initEngine, tf } from '../../src/train/backend.js'
 import { parseConfig } from '../../src/train/config.js'
 import { environment } from '../../src/train/environment.js'
 import { evaluateTeam } from '../../src/train/evaluateTeam.js'
-import { messageBatch, messagesOf } from '../../src/train/messages.js'
+import { messagesOf, microBatches } from '../../src/train/messages.js'
 import { acting } from '../../src/train/objective.js'
 import { byProblem, rollout, sampledTokens, type RolloutOptions } from '../../src/train/rollout.js'
 import { disposeTeam, type Team } from '../../src/train/team.js'
@@ -32,15 +32,17 @@ describe('rollout', () => {
     const played = await rollout(task, team, posed, options(2))
     expect(played.problems).toEqual(posed.map(({ id }) => id))
     expect(played.episodes.map(({ problem }) => problem)).toEqual([0, 1, 2, 3, 4].flatMap((p) => [p, p, p, p]))
-    for (const { messages, problem, reward, return: discounted } of played.episodes) {
+    for (const { messages, problem, context, reward, return: discounted } of played.episodes) {
       expect(messages.map(({ agent }) => agent)).toEqual([2, 0, 1])
       expect(messages.map(({ turn }) => turn)).toEqual([0, 1, 2])
       let state = task.start(posed[problem])
-      for (const { agent, prompt, tokens, logProbs, samplingLogProbs } of messages) {
-        const { tokenizer } = team.agents[agent]
-        expect(tokenizer.decode(prompt)).toBe(state.context)
+      for (const { agent, prompt, read, tokens, logProbs, samplingLogProbs, reward } of messages) {
+        const { voice } = team.agents[agent]
+        expect(voice.text(prompt)).toBe(state.context.replace(/;$/, ''))
+        expect(context.slice(0, read)).toBe(state.context)
         expect([logProbs.length, samplingLogProbs.length]).toEqual([tokens.length, tokens.length])
-        state = task.step(state, tokenizer.decode(tokens).replace(/;$/, ''))
+        state = task.step(state, voice.text(tokens))
+        expect(reward).toBe(state.reward)
       }
       expect(reward).toBe(state.reward)
       expect(discounted).toBeCloseTo(0.25 * reward, 12)
@@ -59,7 +61,7 @@ describe('rollout', () => {
     const played = await rollout(task, team, problems('train', 4, random(1)), options(2, { temperature }))
     for (let agent = 0; agent < 3; agent++) {
       const messages = messagesOf(played, agent)
-      const batch = messageBatch(messages)
+      const [{ batch }] = microBatches(messages, null)
       const { policy, theta } = team.agents[agent]
       const computed = await tf.tidy(() => acting(policy, theta, batch.tokens, temperature, false).logProbs).data()
       for (const { episode, turn, distinct } of messages.occurrences) {

@@ -61,7 +61,7 @@ describe('stage', () => {
     const records: UpdateRecord[] = []
     const states: StageState[] = []
     const end = await stage(stageStart(config, 0, await sample(0, 0)), {
-      config, team, sample, onUpdate: async (record, next) => { records.push(record); states.push(next) },
+      config, team, sample, onUpdate: async (done, next) => { records.push(...done); states.push(next) },
     })
     return { config, calls, sampled, records, states, end }
   }
@@ -89,6 +89,40 @@ describe('stage', () => {
     expect(records[2].stageCertificate!.improvement.estimate).toEqual(expect.any(Number))
   })
 
+  it('resamples before every second update where asked to, and its certificate knows which rollouts are shared', async () => {
+    const { calls, states, sampled, records } = await run({ method: { resampleEvery: 2 } })
+    expect(calls).toEqual([[0, 0], [0, 2], [1, 0]])
+    expect(states.map(({ rollouts }) => sampled.indexOf(rollouts))).toEqual([0, 1, 2])
+    expect(records.map(({ improvement }) => improvement === null)).toEqual([true, true, false])
+    expect(states[1].steps.map(({ fresh }) => fresh)).toEqual([true, false])
+  })
+
+  it('updates all agents at once where the method is joint', async () => {
+    const { calls, records, states, end } = await run({ method: 'joint' })
+    expect(calls).toEqual([[0, 0], [1, 0]])
+    expect(records.map(({ agent, update }) => [agent, update])).toEqual([[0, 1], [1, 2], [2, 3]])
+    expect(states).toHaveLength(1)
+    expect(end).toMatchObject({ stage: 1, position: 0 })
+    expect(records.map(({ stageCertificate }) => stageCertificate === null)).toEqual([true, true, false])
+  })
+
+  it.each(['happo', 'importance'])('%s: keeps the ratio of what has moved, and corrects for it', async (method) => {
+    const { records, states } = await run({ method })
+    expect(records[0].weights).toMatchObject({ essPerRollout: 1, max: 1 })
+    expect(records[1].weights!.essPerRollout).toBeLessThan(1)
+    const [first, second] = states
+    expect(first.logRatios.some((log) => log !== 0)).toBe(true)
+    expect(second.logRatios).not.toEqual(first.logRatios)
+    expect(states[2].logRatios.every((log) => log === 0)).toBe(true)
+  })
+
+  it('leaves frozen agents alone', async () => {
+    const { records, end } = await run({ team: { frozen: [1] } })
+    expect(records.map(({ agent }) => agent)).toEqual([0, 2])
+    expect([...team.agents[1].theta.dataSync()]).toEqual([...base.agents[1].theta.dataSync()])
+    expect(end.stage).toBe(1)
+  })
+
   it('changes the agent whose turn it is, and no other', async () => {
     const before = base.agents.map(({ theta }) => [...theta.dataSync()])
     const { records } = await run({})
@@ -109,11 +143,13 @@ describe('stage', () => {
 })
 
 describe('certify', () => {
-  const steps = [{ surrogate: 0.3, zeta: 0.01, radius: 0.02, rho: 0.4 }, { surrogate: 0.1, zeta: 0, radius: 0.005, rho: 0.2 }]
+  const steps = [
+    { surrogate: 0.3, zeta: 0.01, radius: 0.02, rho: 0.4, fresh: true }, { surrogate: 0.1, zeta: 0, radius: 0.005, rho: 0.2, fresh: true },
+  ]
   const constants = { gamma: 0.5, aMax: 1 }
 
   it('is Theorem 3.4 for the update, 3.6 for the stage, and the active-mass certificate beside them', () => {
-    const { update, stage } = certify(steps, { ...constants, occupancy: 'intermediate' })
+    const { update, stage } = certify(steps, constants)
     expect(update.bound).toBeCloseTo(updateImprovementBound({ ...constants, ...steps[1] }).bound, 12)
     expect(update.activeMass).toBeCloseTo(activeMassBound({ ...constants, steps: [steps[1]] }).bound, 12)
     expect(stage.bound).toBeCloseTo(stageImprovementBound({ ...constants, steps }).bound, 12)
@@ -122,8 +158,10 @@ describe('certify', () => {
     expect(stage.activeMass).toBeGreaterThan(stage.bound)
   })
 
+  const stale = steps.map((step, i) => ({ ...step, fresh: i === 0 }))
+
   it('is Theorem 3.7 with stale occupancy: the second update pays for the first one’s shift too', () => {
-    const { update, stage } = certify(steps, { ...constants, occupancy: 'stale' })
+    const { update, stage } = certify(stale, constants)
     expect(stage.bound).toBeCloseTo(staleStageBoundUnderStaleError({
       ...constants, steps: steps.map(({ zeta, ...step }) => ({ ...step, zetaStale: zeta })),
     }).bound, 12)

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { nextBeta, scaleBack } from '../../src/train/trustRegion.js'
+import { nextBeta, nextDelta, scaleBack } from '../../src/train/trustRegion.js'
 
 const between = (min: number, max: number) => fc.double({ min, max, noNaN: true })
 const rule = { factor: 2, min: 0.01, max: 100 }
@@ -71,4 +71,12 @@ describe('scaleBack', () => {
       expect(step.divergence).toBeGreaterThan(0.5 * 0.02)
     }), { numRuns: 500 })
   })
+})
+
+it('δ grows after a measured improvement, shrinks after a loss, and stays inside its bounds', () => {
+  const rule = { factor: 2, min: 0.005, max: 0.03 }
+  expect(nextDelta(0.01, { low: 0.1, high: 0.2 }, rule)).toBe(0.02)
+  expect(nextDelta(0.02, { low: 0.1, high: 0.2 }, rule)).toBe(0.03)
+  expect(nextDelta(0.01, { low: -0.1, high: 0.2 }, rule)).toBe(0.01)
+  expect(nextDelta(0.008, { low: -0.2, high: -0.1 }, rule)).toBe(0.005)
 })
