@@ -16,7 +16,8 @@ import type { EpisodeState, Problem, Task } from '../tasks/task.js'
 import { teamMdp, type TeamMdp } from '../theory/mdp.js'
 import { InputError } from '../util/errors.js'
 import { countMessages, messageTree, type MessageTree } from './messageTree.js'
-import { promptTokens, speak, speaker, type Agent, type Team } from './team.js'
+import { promptTokens, speak, speaker, type Team } from './team.js'
+import type { Voice } from './voice.js'
 
 /** A state in which an agent speaks. */
 export interface Context {
@@ -49,8 +50,6 @@ export interface ContextSpaceOptions {
   readonly limit?: number
 }
 
-type Speaker = Pick<Agent, 'tokenizer' | 'policy'>
-
 /** The states of one turn in which somebody speaks, by problem and context. */
 type Level = Map<string, { readonly s: number; readonly problem: Problem; readonly state: EpisodeState }>
 
@@ -59,7 +58,7 @@ type Level = Map<string, { readonly s: number; readonly problem: Problem; readon
  * @throws InputError when there is no problem, or more to enumerate than the limit: it says how much
  */
 export const contextSpace = (
-  task: Task, team: Pick<Team, 'router'> & { readonly agents: readonly Speaker[] }, problems: readonly Problem[], options: ContextSpaceOptions,
+  task: Task, team: Team, problems: readonly Problem[], options: ContextSpaceOptions,
 ): ContextSpace => {
   const { gamma, maxTokens, limit = 2 ** 22 } = options
   if (problems.length === 0) throw new InputError('problems: holds none; at least one')
@@ -78,12 +77,12 @@ export const contextSpace = (
   enumerated = 0
   spend(speaker(team, 0), new Set(problems.map(({ id }) => id)).size, 'at turn 0')
 
-  const agents = team.agents.map(({ policy: { vocabulary }, tokenizer }) => ({
-    tree: messageTree({ vocabulary, maxTokens }, tokenizer.endToken), prompts: [] as number[][], known: new Map<string, number>(),
+  const agents = team.agents.map(({ policy: { vocabulary }, voice }) => ({
+    tree: messageTree({ vocabulary, maxTokens }, endsWith(voice)), prompts: [] as number[][], known: new Map<string, number>(),
   }))
-  const promptOf = (agent: number, state: EpisodeState): number => {
+  const promptOf = (agent: number, problem: Problem, state: EpisodeState): number => {
     const { prompts, known } = agents[agent]
-    const prompt = promptTokens(team.agents[agent], state)
+    const prompt = promptTokens(team, agent, task, problem, state)
     const key = prompt.join()
     if (!known.has(key)) known.set(key, prompts.push(prompt) - 1)
     return known.get(key)!
@@ -121,7 +120,7 @@ export const contextSpace = (
         }
         return known.get(key)!
       })
-      contexts.push({ problem: problem.id, text: state.context, turn, agent, prompt: promptOf(agent, state), actionOf })
+      contexts.push({ problem: problem.id, text: state.context, turn, agent, prompt: promptOf(agent, problem, state), actionOf })
       actionStart.push(next.length)
     }
     level = following
@@ -146,6 +145,11 @@ export const contextSpace = (
     reward: Float64Array.from(reward),
   })
   return { mdp, contexts, effects, agents: agents.map(({ tree, prompts }) => ({ tree, prompts })) }
+}
+
+const endsWith = (voice: Voice) => (tokens: readonly number[]): boolean => {
+  const last = tokens[tokens.length - 1]
+  return last === voice.endToken || (voice.stopTokens?.includes(last) ?? false) || (voice.stop?.(tokens) ?? false)
 }
 
 const show = (count: number): string => (count < 1e15 ? count.toLocaleString('en') : count.toExponential(1))

@@ -1,5 +1,5 @@
 /**
- * Every message that an agent can send, as a tree: from a prefix, the end token or the limit of `maxTokens` ends a message, any other token leads
+ * Every message that an agent can send, as a tree: from a prefix, what ends a message or the limit of `maxTokens` ends it, any other token leads
  * to a longer prefix. One row of next-token probabilities per prefix is then the exact law of the message, and the token chain rule
  * (Lemma 3.2) a sum over the tree.
  */
@@ -12,7 +12,7 @@ export interface MessageTree {
   readonly prefixes: readonly (readonly number[])[]
   /** The prefix before its last token, over prefixes; −1 for the empty one. */
   readonly parent: Int32Array
-  /** All messages, each ended by the end token or by the limit. */
+  /** All messages, what ended them included. */
   readonly messages: readonly (readonly number[])[]
   /** The prefix that a message's last token follows, over messages. */
   readonly after: Int32Array
@@ -23,7 +23,7 @@ export interface MessageLimits {
   readonly maxTokens: number
 }
 
-/** How many messages there are, without making them: Σ_{k<T} (V−1)^{k−1} that end early, and (V−1)^{T−1}·V of full length. */
+/** How many messages there are where one token ends them, without making them: Σ_{k<T} (V−1)^{k−1} that end early, and (V−1)^{T−1}·V of full length. */
 export const countMessages = ({ vocabulary, maxTokens }: MessageLimits): number => {
   const going = vocabulary - 1
   let early = 0
@@ -31,8 +31,8 @@ export const countMessages = ({ vocabulary, maxTokens }: MessageLimits): number 
   return early + going ** (maxTokens - 1) * vocabulary
 }
 
-/** @param endToken in 0 … vocabulary − 1 */
-export const messageTree = ({ vocabulary, maxTokens }: MessageLimits, endToken: number): MessageTree => {
+/** @param ends asked of every sequence of tokens that no prefix of it ends, as a sampler asks */
+export const messageTree = ({ vocabulary, maxTokens }: MessageLimits, ends: (tokens: readonly number[]) => boolean): MessageTree => {
   const prefixes: number[][] = [[]]
   const parent = [-1]
   const messages: number[][] = []
@@ -40,7 +40,7 @@ export const messageTree = ({ vocabulary, maxTokens }: MessageLimits, endToken: 
   for (let r = 0; r < prefixes.length; r++) {
     for (let token = 0; token < vocabulary; token++) {
       const tokens = [...prefixes[r], token]
-      if (token === endToken || tokens.length === maxTokens) {
+      if (ends(tokens) || tokens.length === maxTokens) {
         messages.push(tokens)
         after.push(r)
       } else {

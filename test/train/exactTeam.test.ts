@@ -90,7 +90,7 @@ describe('messageTree', () => {
 
   it('holds every message once, as many as are counted', () => {
     for (const [vocabulary, maxTokens] of [[1, 1], [2, 3], [3, 1], [3, 4], [5, 3]]) {
-      const { messages } = messageTree({ vocabulary, maxTokens }, 0)
+      const { messages } = messageTree({ vocabulary, maxTokens }, (tokens) => tokens.at(-1) === 0)
       expect(messages).toHaveLength(countMessages({ vocabulary, maxTokens }))
       expect(new Set(messages.map(String)).size).toBe(messages.length)
       for (const tokens of messages) {
@@ -102,7 +102,7 @@ describe('messageTree', () => {
   })
 
   it('multiplies probabilities, and its KL is that of the messages (Lemma 3.2)', () => {
-    const tree = messageTree({ vocabulary: 3, maxTokens: 3 }, 1)
+    const tree = messageTree({ vocabulary: 3, maxTokens: 3 }, (tokens) => tokens.at(-1) === 1)
     const rows = fc.array(row(3), { minLength: tree.prefixes.length, maxLength: tree.prefixes.length }).map((list) => Float64Array.from(list.flat()))
     fc.assert(fc.property(rows, rows, (before, after) => {
       const direct = (law: Float64Array) => tree.messages.map((tokens) =>
@@ -151,7 +151,7 @@ describe('contextSpace', () => {
 })
 
 /** What a team says in a state: every token sequence and its probability, from a forward pass over each whole message. */
-const everyMessage = async ({ config: { rollout: { maxTokens, temperature } } }: Game, { policy, theta, tokenizer: { endToken } }: Team['agents'][number], prompt: number[]) => {
+const everyMessage = async ({ config: { rollout: { maxTokens, temperature } } }: Game, { policy, theta, voice: { endToken } }: Team['agents'][number], prompt: number[]) => {
   const messages: number[][] = []
   const grow = (tokens: number[]): void => {
     if (tokens.at(-1) === endToken || tokens.length === maxTokens) messages.push(tokens)
@@ -167,13 +167,14 @@ const everyMessage = async ({ config: { rollout: { maxTokens, temperature } } }:
 }
 
 /** E Σ_t factor^t r_t from a state on, over all sequences of messages. */
-const bruteForce = async (game: Game, team: Team, state: EpisodeState, factor: number): Promise<number> => {
-  const agent = team.agents[speaker(team, state.turn)]
+const bruteForce = async (game: Game, team: Team, problem: Problem, state: EpisodeState, factor: number): Promise<number> => {
+  const index = speaker(team, state.turn)
+  const agent = team.agents[index]
   let sum = 0
   const later = new Map<string, number>()
-  for (const { tokens, probability } of await everyMessage(game, agent, promptTokens(agent, state))) {
+  for (const { tokens, probability } of await everyMessage(game, agent, promptTokens(team, index, game.task, problem, state))) {
     const after = speak(game.task, state, agent, tokens)
-    if (!after.done && !later.has(after.context)) later.set(after.context, await bruteForce(game, team, after, factor))
+    if (!after.done && !later.has(after.context)) later.set(after.context, await bruteForce(game, team, problem, after, factor))
     sum += probability * (after.reward + (after.done ? 0 : factor * later.get(after.context)!))
   }
   return sum
@@ -186,7 +187,7 @@ describe('exactTeam', () => {
       const space = contextSpace(task, after, problems, { gamma, maxTokens })
       const exact = exactReturn(space, await exactTeam(space, after, { temperature }))
       for (const [value, factor] of [[exact.J, gamma], [exact.reward, 1]]) {
-        const expected = await Promise.all(problems.map((problem) => bruteForce(game, after, task.start(problem), factor)))
+        const expected = await Promise.all(problems.map((problem) => bruteForce(game, after, problem, task.start(problem), factor)))
         expect(value).toBeCloseTo(expected.reduce((sum, x) => sum + x / problems.length, 0), 6)
       }
     }
@@ -265,9 +266,9 @@ describe('what rollouts estimate', () => {
         const messages = messagesOf(rollouts, agent)
         const values = await tokenValues(game, messages)
         const rho = activeMass(rollouts, 2, gamma)[agent]
-        const measured = (['exact', 'plain', 'lowVariance'] as const).map((estimator) => divergence(messages, values, estimator, gamma, rho))
+        const measured = (['exact', 'plain', 'lowVariance'] as const).map((estimator) => divergence(messages, values, { estimator, gamma, rho }))
         const advantages = advantagesOf(rollouts, { normalise: true, epsilon: 1e-6, clip: 5 })
-        const { unbiased } = surrogate(rollouts, messages, values, advantages, { gamma, clip: 0.2, ratio: 'message' })
+        const { unbiased } = surrogate(rollouts, messages, values, advantages, { gamma, ...game.config.objective })
         runs.push({ measured, unbiased })
       }
       for (const estimator of range(3)) {
@@ -309,7 +310,7 @@ describe('exactStage', () => {
     const sample = () => rollout(game.task, team, range(48).map(() => game.all[random_.int(game.all.length)]), { ...config.rollout, gamma: config.gamma, random: random_ })
     const kept: number[] = []
     await stage(stageStart(config, 0, await sample()), {
-      config, team, sample, onUpdate: async ({ kl }) => {
+      config, team, sample, onUpdate: async ([{ kl }]) => {
         kept.push(kl)
         teams.push(await exactTeam(game.space, team, config.rollout))
       },
