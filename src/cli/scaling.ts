@@ -56,9 +56,10 @@ Exit codes: 0 done, 2 a wrong option.
 Example: teamtr scaling --n 2,4,8,16,32 --out data`,
     )
     .action(async (options: Options) => {
-      const { measureScaling, scalingExponents } = await import('../theory/scaling.js')
+      const { checkScalingSetup, measureScaling, scalingExponents } = await import('../theory/scaling.js')
       const { progress } = await import('../util/progress.js')
       const setups = readSetups(options)
+      setups.forEach(checkScalingSetup)
       if (options.out !== undefined) (await import('../util/files.js')).writableFolder(options.out)
       const bar = progress('scaling', setups.length * setups[0].sizes.length * setups[0].seeds, 'stages')
       let done = 0
