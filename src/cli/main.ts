@@ -6,6 +6,7 @@ import { addVerify } from './verify.js'
 import { addDemo } from './demo.js'
 import { addDoctor } from './doctor.js'
 import { addEval } from './eval.js'
+import { addExact } from './exact.js'
 import { addExport } from './export.js'
 import { addFigures } from './figures.js'
 import { addKernel } from './kernel.js'
@@ -38,6 +39,7 @@ addVerify(program)
 addDemo(program)
 addDoctor(program)
 addEval(program)
+addExact(program)
 addExport(program)
 addFigures(program)
 addKernel(program)

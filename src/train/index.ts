@@ -38,5 +38,6 @@ export { contextSpace, type Context, type ContextSpace, type ContextSpaceOptions
 export {
   exactReturn, exactTeam, messageLaw, readings, teamOfLaws, tokenKl, visits, withAgentOf, type ExactOptions, type ExactReturn, type ExactTeam, type MessageLaw,
 } from './exactTeam.js'
-export { exactStage, type ExactCertificates, type ExactStage, type ExactStep } from './exactStage.js'
+export { exactStage, stageBetween, type ExactCertificates, type ExactStage, type ExactStep } from './exactStage.js'
 export { exportRun, type ExportedRun, type ExportedTeam, type ExportOptions } from './exportRun.js'
+export { compareEstimates, followRun, type EstimateCheck, type FollowedStage, type FollowOptions } from './exactRun.js'
