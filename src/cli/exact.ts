@@ -1,4 +1,4 @@
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { InvalidArgumentError, type Command } from 'commander'
 import type { Row } from '../figures/csv.js'
 import type { EstimateCheck, FollowedStage } from '../train/exactRun.js'
@@ -26,7 +26,7 @@ export const addExact = (program: Command): void => {
     .option('--stages <number>', 'in place of the configuration’s', whole)
     .option('--limit <n>', 'largest number of contexts times messages of a stage (default: 4194304)', whole)
     .option('--engine <name>', 'tensorflow, webgpu, wasm or cpu (default: $TEAMTR_ENGINE, else the fastest that is set up)')
-    .option('--out <dir>', 'also write exact-METHOD-updates.csv and exact-METHOD-stages.csv there')
+    .option('--out <dir>', 'also write exact-CONFIG-METHOD-updates.csv and exact-CONFIG-METHOD-stages.csv there')
     .option('--json', 'print both tables as JSON')
     .addHelpText('after', `
 Exact values are those of the team MDP of a stage's own problems, every context and every message enumerated; logged ones are what
@@ -66,8 +66,9 @@ const exact = async (file: string, { method, seed, stages, limit, engine, out, j
   bar?.end()
   const [updates, ofStages] = [followed.flatMap(updateRows), followed.map(stageRow)]
   if (out !== undefined) {
-    writeAtomic(join(out, `exact-${config.method.name}-updates.csv`), toCsv(updates))
-    writeAtomic(join(out, `exact-${config.method.name}-stages.csv`), toCsv(ofStages))
+    const name = `exact-${basename(file).replace(/\.[^.]*$/, '')}-${config.method.name}`
+    writeAtomic(join(out, `${name}-updates.csv`), toCsv(updates))
+    writeAtomic(join(out, `${name}-stages.csv`), toCsv(ofStages))
   }
   process.stdout.write(`${json ? JSON.stringify({ updates, stages: ofStages }) : readable(compareEstimates(followed), ofStages)}\n`)
 }

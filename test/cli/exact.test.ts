@@ -28,7 +28,7 @@ describe('exact', () => {
     const { stdout, stderr, status } = await exact('tiny.yaml', '--stages', '2', '--out', 'data')
     expect({ stderr, status }).toEqual({ stderr: '', status: 0 })
     for (const text of ['logged − exact', 'intervals that hold it', 'Theorem 3.7', 'half-span, total variation', 'mean over 2 stages']) expect(stdout).toContain(text)
-    const read = (name: string) => parseCsv(readFileSync(join(folder, 'data', `exact-teamtr-${name}.csv`), 'utf8'))
+    const read = (name: string) => parseCsv(readFileSync(join(folder, 'data', `exact-tiny-teamtr-${name}.csv`), 'utf8'))
     const [updates, stages] = [read('updates'), read('stages')]
     expect(updates.map(({ stage, agent }) => [stage, agent])).toEqual([[0, 0], [0, 1], [1, 0], [1, 1]])
     for (const row of updates) {
