@@ -46,11 +46,12 @@ const whole = (text: string): number => {
 }
 
 const exact = async (file: string, { method, seed, stages, limit, engine, out, json }: Options): Promise<void> => {
-  const [{ readConfig, writeAtomic }, { toCsv }, { parseConfig }, { initEngine }, { compareEstimates, followRun }] = await Promise.all([
+  const [{ readConfig, writableFolder, writeAtomic }, { toCsv }, { parseConfig }, { initEngine }, { compareEstimates, followRun }] = await Promise.all([
     import('../util/files.js'), import('../figures/csv.js'), import('../train/config.js'), import('../train/backend.js'), import('../train/exactRun.js'),
   ])
   const above = Object.fromEntries(Object.entries({ method, seed, stages }).filter(([, value]) => value !== undefined))
   const config = parseConfig({ ...(await readConfig(file) as object | null), ...above }, file)
+  if (out !== undefined) writableFolder(out)
   await initEngine(engine)
   let bar: Progress | undefined
   let phase = ''

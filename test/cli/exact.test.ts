@@ -1,5 +1,5 @@
 import { execFile, type ChildProcess } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -53,6 +53,6 @@ describe('exact', () => {
       expect(stderr).toContain(said)
       expect(stderr.trim().split('\n')).toHaveLength(1)
     }
-    expect(existsSync(join(folder, 'none'))).toBe(false)
+    expect(readdirSync(join(folder, 'none'))).toEqual([])
   })
 })
