@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { InputError } from '../util/errors.js'
 import { show, validate } from '../util/validate.js'
 import { environment, taskSchema } from './environment.js'
+import { methodNamed, methodNames, withDefaultsOfMethod } from './methods.js'
 
 /** Where an update's rollouts come from, and what happens to one that ends outside its trust region. */
 const methodSettings = z.strictObject({
@@ -16,28 +17,17 @@ const methodSettings = z.strictObject({
   /** `scale` it back until its measured divergence holds, `refuse` it whole, or `none`: take it as it is. */
   acceptance: z.enum(['scale', 'refuse', 'none']),
 })
-type MethodSettings = z.output<typeof methodSettings>
-
-const sequential = { resampleEvery: 1, correction: 'none', update: 'sequential', acceptance: 'scale' } as const
-
-/** The methods by name. They differ in nothing but these settings. */
-export const methods: Readonly<Record<string, MethodSettings>> = {
-  teamtr: { ...sequential, occupancy: 'intermediate' },
-  stale: { ...sequential, occupancy: 'stale' },
-  joint: { ...sequential, occupancy: 'stale', update: 'joint', acceptance: 'none' },
-  happo: { ...sequential, occupancy: 'stale', correction: 'compound', acceptance: 'none' },
-  importance: { ...sequential, occupancy: 'stale', correction: 'importance' },
-}
-export const methodNames = Object.keys(methods)
+export type MethodSettings = z.output<typeof methodSettings>
 
 const methodSchema = z
   .union([z.string(), methodSettings.partial().extend({ name: z.string().default('teamtr') })], {
     error: `expected a method's name (${methodNames.join(', ')}), or {name, ${Object.keys(methodSettings.shape).join(', ')}}`,
   })
-  .transform((method, context) => {
-    const { name, ...settings } = typeof method === 'string' ? { name: method } : method
-    if (Object.hasOwn(methods, name)) return { name, ...methods[name], ...settings }
-    context.addIssue({ code: 'custom', message: `expected one of ${methodNames.join(', ')}`, input: method })
+  .transform((given, context) => {
+    const { name, ...settings } = typeof given === 'string' ? { name: given } : given
+    const method = methodNamed(name)?.method
+    if (method) return { name, ...method, ...settings }
+    context.addIssue({ code: 'custom', message: `expected one of ${methodNames.join(', ')}`, input: given })
     return z.NEVER
   })
 
@@ -114,8 +104,13 @@ export const configSchema = z.strictObject({
     }).default(0.2),
     /** Whether w is a message's probability ratio (the action of the team's MDP), or each token has its own. */
     ratio: z.enum(['message', 'token']).default('message'),
-    /** With token ratios a message counts with the sum over its tokens (L^seq), their mean (GRPO), or all tokens count the same (DAPO). */
+    /**
+     * With token ratios a message counts with the sum over its tokens (L^seq), their mean (GRPO), or all tokens count the same (DAPO); in the
+     * divergence that β weighs too.
+     */
     average: z.enum(['sum', 'message', 'token']).default('sum'),
+    /** Of the divergence that β weighs; default: the one that δ bounds. */
+    estimator: z.enum(['exact', 'lowVariance', 'plain']).optional(),
     /** Tokens that are computed at once, padding included; null: all. The gradient is the same, the memory is not. */
     microTokens: count.nullable().default(null),
   }),
@@ -177,7 +172,8 @@ export type ConfigInput = z.input<typeof configSchema>
 export type Config = ReturnType<typeof complete>
 
 /** @throws InputError naming the field, what it holds and what would be right */
-export const parseConfig = (value: unknown, where = 'config'): Config => complete(validate(configSchema, value ?? {}, where), where)
+export const parseConfig = (value: unknown, where = 'config'): Config =>
+  complete(validate(configSchema, withDefaultsOfMethod(value ?? {}), where), where)
 
 const complete = (config: Parsed, where: string) => {
   const { agents } = config.team
@@ -206,7 +202,9 @@ const complete = (config: Parsed, where: string) => {
     model: { ...model, kvHeads },
     gamma: config.gamma ?? (turns > 1 ? 1 - 1 / turns : 0.5),
     rollout: { ...config.rollout, maxTokens: config.rollout.maxTokens ?? messageTokens },
-    objective: { ...config.objective, clip: typeof clip === 'number' ? { low: clip, high: clip } : clip },
+    objective: {
+      ...config.objective, clip: typeof clip === 'number' ? { low: clip, high: clip } : clip, estimator: config.objective.estimator ?? config.trustRegion.estimator,
+    },
     trustRegion: { ...config.trustRegion, delta: Array.isArray(delta) ? delta : Array.from({ length: agents }, () => delta) },
     diagnostics: { ...config.diagnostics, prompts: config.diagnostics.prompts ?? config.rollout.prompts, group: config.diagnostics.group ?? config.rollout.group },
     evaluation: { ...config.evaluation, temperature: config.evaluation.temperature ?? config.rollout.temperature },

@@ -108,7 +108,7 @@ export const states = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D
   const through = (x: Stream, layer: number, weights: Weights, { cos, sin, turn }: Rotation, mask: tf.Tensor2D): Stream =>
     block(config, weights, x, layer, [B, T], (heads) => attention(heads, config.kvHeads, { cos, sin, turn }, mask), training?.dropout)
   const mask = causalMask(config, T)
-  const x = trunk(config, weights, ids, () => everyRow(B, T), (x, layer) => {
+  const x = trunk(config, weights, ids, () => everyRow(B, range(T)), (x, layer) => {
     if (!training?.recompute) return through(x, layer, weights, rotation, mask)
     const names = training.trained.filter((name) => name.startsWith(`blocks.${layer}.`))
     return recomputed(([x, ...own], [cos, sin, turn, mask]) => {
@@ -131,15 +131,15 @@ const head = (config: DecoderConfig, weights: Weights, x: Stream): tf.Tensor2D =
 
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
 
-/** Positions 0 … T−1 of each of B rows. */
-const everyRow = (B: number, T: number): tf.Tensor1D => tf.tensor1d(Array.from({ length: B }, () => range(T)).flat(), 'int32')
+/** The same positions for each of B rows. */
+const everyRow = (B: number, positions: readonly number[]): tf.Tensor1D => tf.tensor1d(Array.from({ length: B }, () => positions).flat(), 'int32')
 
-/** [H/K · T, T]: 0 where a query may read a key, −10⁹ where the key comes later. */
-const causalMask = ({ heads, kvHeads }: DecoderConfig, T: number): tf.Tensor2D => {
-  const rows = (heads / kvHeads) * T
-  const mask = new Float32Array(rows * T)
-  for (let r = 0; r < rows; r++) mask.fill(-1e9, r * T + (r % T) + 1, (r + 1) * T)
-  return tf.tensor2d(mask, [rows, T])
+/** [H/K · T, P + T], T tokens after P others: 0 where a query may read a key, −10⁹ where the key comes later. */
+const causalMask = ({ heads, kvHeads }: DecoderConfig, T: number, P = 0): tf.Tensor2D => {
+  const [rows, keys] = [(heads / kvHeads) * T, P + T]
+  const mask = new Float32Array(rows * keys)
+  for (let r = 0; r < rows; r++) mask.fill(-1e9, r * keys + P + (r % T) + 1, (r + 1) * keys)
+  return tf.tensor2d(mask, [rows, keys])
 }
 
 /**
@@ -196,21 +196,25 @@ export type Read = { logits: tf.Tensor2D; cache: Cache }
  *
  * @param ids [B, T] int32
  * @param last [B] int32: flat place of each prompt's last token
- * @returns logits [B, V] after each prompt, and the cache
+ * @param past what is before each prompt: the cache of one row
+ * @returns logits [B, V] after each prompt, and the cache, past and prompt
  */
-export const prefill = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, last: tf.Tensor1D): Read => {
+export const prefill = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, last: tf.Tensor1D, past?: Cache): Read => {
   const [B, T] = ids.shape
-  const rotation = rotationAt(config, range(T))
-  const mask = causalMask(config, T)
+  const P = past?.keys[0].shape[2] ?? 0
+  const positions = range(T).map((t) => P + t)
+  const rotation = rotationAt(config, positions)
+  const mask = causalMask(config, T, P)
+  const after = (past: tf.Tensor4D | undefined, x: tf.Tensor4D): tf.Tensor4D => (past ? tf.concat([tf.tile(past, [B, 1, 1, 1]), x], 2) : x)
   const keys: tf.Tensor4D[] = []
   const values: tf.Tensor4D[] = []
-  const attending: Attend = (heads) => {
+  const attending: Attend = (heads, layer) => {
     const [q, k, v] = rotated(config, heads, rotation)
-    keys.push(k)
-    values.push(v)
-    return attend(q, k, v, mask)
+    keys.push(after(past?.keys[layer], k))
+    values.push(after(past?.values[layer], v))
+    return attend(q, keys[layer], values[layer], mask)
   }
-  const x = trunk(config, weights, ids, () => everyRow(B, T), (x, layer) => block(config, weights, x, layer, [B, T], attending))
+  const x = trunk(config, weights, ids, () => everyRow(B, positions), (x, layer) => block(config, weights, x, layer, [B, T], attending))
   return { logits: head(config, weights, lookUp(x, last)), cache: { keys, values } }
 }
 

@@ -124,6 +124,17 @@ describe('sampling', () => {
     tf.dispose(base)
   })
 
+  test.each(Object.entries(kinds))('%s: a beginning that all prompts share is read once, and changes nothing', async (_, config) => {
+    const policy = decoderPolicy(config)
+    const theta = tf.tensor1d(awake(layoutSize(policy.layout)))
+    const common = tokens(14, 11, random(1))
+    // 40 prompts of one to seven more tokens; the second is the beginning itself.
+    const asked = Array.from({ length: 40 }, (_, i) => (i === 1 ? common : [...common, ...tokens(1 + (i % 7), 11, random(i + 2))]))
+    const messages = await policy.sample(theta, asked, options())
+    const full = await recomputed(policy, theta, asked, messages)
+    messages.forEach(({ logProbs }, i) => close(logProbs, full[i], 1e-5))
+  })
+
   test('leaves no tensors behind', async () => {
     const run = async (): Promise<void> => {
       const messages = await policy.sample(theta, prompts, options())
