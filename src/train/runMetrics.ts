@@ -1,6 +1,7 @@
 /** What the methods are compared by, out of the records of one run. Every number is a mean over what was measured, with its uncertainty beside it. */
 import { mean, proportionInterval, studentInterval, studentQuantile, variance } from '../theory/intervals.js'
 import { rankCorrelation } from '../theory/rank.js'
+import { updatesInStage } from './config.js'
 import type { Coordination } from './coordination.js'
 import type { RecordedRun } from './runFolder.js'
 import type { Estimate, UpdateRecord } from './stage.js'
@@ -35,7 +36,7 @@ export interface RunMetrics {
 
 export const runMetrics = ({ config, updates, evaluations }: Pick<RecordedRun, 'config' | 'updates' | 'evaluations'>): RunMetrics => {
   const diagnosed = updates.flatMap((update) => (update.diagnostics ? [{ ...update, diagnostics: update.diagnostics }] : []))
-  const stages = byStage(diagnosed)
+  const stages = byStage(diagnosed).filter((stage) => stage.length === updatesInStage(config))
   const certified = updates.flatMap(({ stageCertificate }) => (stageCertificate && finite(stageCertificate.activeMass) ? [stageCertificate] : []))
   const violations = certified.filter(({ activeMass, improvement }) => activeMass > improvement.high).length
   const share = (is: (update: UpdateRecord) => boolean): number => (updates.length > 0 ? updates.filter(is).length / updates.length : 0)
