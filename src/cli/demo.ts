@@ -76,7 +76,7 @@ const demo = async (options: Options): Promise<void> => {
   const size = options.quick ? quick : full
   const codes = options.gn === undefined ? undefined : { secrets: await readCodes(options.gn), source: `AR-Bench, ${options.gn}` }
   const engine = await initEngine(options.engine)
-  writableFolder(out)
+  for (const name of ['teamtr', 'stale', 'guessing', 'report']) writableFolder(join(out, name))
   const note = (text: string): void => { process.stdout.write(`${text}\n`) }
   note(`engine: ${engine.name} (${engine.why})`)
 
@@ -117,6 +117,7 @@ const train = async (label: string, config: ConfigInput, folder: string, engine:
     base,
     engine: engine.name,
     resume: existsSync(join(folder, 'config.json')),
+    where: 'demo',
     onProgress: (now, done, total, text) => {
       if (now !== phase) {
         bar?.end()

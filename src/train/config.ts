@@ -85,14 +85,37 @@ export const configSchema = z.strictObject({
     temperature: z.number().positive().max(100).default(1),
     /** Longest message, its end included. Default: that of the task. */
     maxTokens: count.optional(),
+    /** Groups of equal return are replaced by those of further problems, in at most so many rounds (DAPO's dynamic sampling). */
+    refill: z.int().min(0).max(100).default(0),
   }),
   advantage: section({
-    /** Divide by the deviation of the group. */
+    /** What returns are compared with: the mean of their group, or the values of a critic (PPO). */
+    baseline: z.enum(['group', 'value']).default('group'),
+    /** λ of generalised advantage estimation, with a critic; γ is the team's. */
+    lambda: z.number().min(0).max(1).default(0.95),
+    /** Divide by the deviation of the group; with a critic: whiten over all messages. */
     normalise: z.boolean().default(true),
     /** ε_norm. */
     epsilon: z.number().min(0).default(1e-6),
     /** A_clip; null for none. */
     clip: z.number().positive().nullable().default(5),
+    /**
+     * A message of more than maxTokens − buffer tokens loses up to `penalty`, in proportion (DAPO): of what advantages are made of, never of what is
+     * reported. null: nothing.
+     */
+    overlong: z.strictObject({ buffer: count, penalty: z.number().positive().default(1) }).nullable().default(null),
+  }),
+  /** The decoder whose values an advantage may be compared with, and how it learns; there is one only with `advantage.baseline: value`. */
+  critic: section({
+    layers: count.default(1),
+    hidden: count.default(32),
+    heads: count.default(2),
+    intermediate: count.default(64),
+    /** Of a shared context it reads the last so many bytes. */
+    bytes: count.default(512),
+    /** Of Adam, on each set of rollouts. */
+    steps: count.default(10),
+    learningRate: z.number().positive().default(3e-3),
   }),
   objective: section({
     /** Gradient steps an update. */
@@ -111,6 +134,11 @@ export const configSchema = z.strictObject({
     average: z.enum(['sum', 'message', 'token']).default('sum'),
     /** Of the divergence that β weighs; default: the one that δ bounds. */
     estimator: z.enum(['exact', 'lowVariance', 'plain']).optional(),
+    /**
+     * What that divergence is from: KL(behaviour‖updated), the one that δ bounds; or, as GRPO has it, KL(updated‖initial) to the agent as it was at the start
+     * of the run, which its team then keeps.
+     */
+    reference: z.enum(['behaviour', 'initial']).default('behaviour'),
     /** Tokens that are computed at once, padding included; null: all. The gradient is the same, the memory is not. */
     microTokens: count.nullable().default(null),
   }),
@@ -185,7 +213,7 @@ const complete = (config: Parsed, where: string) => {
   if (Array.isArray(config.order) && !isPermutation(config.order, agents)) {
     wrong('order', config.order, `expected a permutation of the agents 0 to ${agents - 1}`)
   }
-  const { trustRegion: { delta, beta }, objective: { clip } } = config
+  const { trustRegion: { delta, beta }, objective: { clip }, critic } = config
   if (Array.isArray(delta) && delta.length !== agents) {
     wrong('trustRegion.delta', delta, `expected ${agents} values, one for each agent, or a single one`)
   }
@@ -195,6 +223,7 @@ const complete = (config: Parsed, where: string) => {
   const { kvHeads = config.model.heads, ...model } = config.model
   if (model.heads % kvHeads !== 0) wrong('model.kvHeads', kvHeads, `expected a divisor of heads, ${model.heads}`)
   if (model.hidden % (2 * model.heads) !== 0) wrong('model.hidden', model.hidden, `expected a multiple of 2 · heads, ${2 * model.heads}`)
+  if (critic.hidden % (2 * critic.heads) !== 0) wrong('critic.hidden', critic.hidden, `expected a multiple of 2 · heads, ${2 * critic.heads}`)
   const { turns, messageTokens } = environment(config.task, agents)
   return {
     ...config,

@@ -60,7 +60,7 @@ export interface UpdateDiagnostics {
   readonly rollouts: number
 }
 
-export type DiagnosticsConfig = Pick<Config, 'gamma' | 'advantage' | 'objective' | 'method' | 'rollout'>
+export type DiagnosticsConfig = Pick<Config, 'objective' | 'method' | 'rollout'>
 
 /** What an update changes: a policy, from θ to θ'. */
 export interface Change {
@@ -95,7 +95,8 @@ export const probeChange = async ({ behaviour, logRatios, current }: Probe, chan
 const weigh = async (rollouts: Rollouts, change: Change, config: DiagnosticsConfig, moved?: readonly number[]): Promise<{ surrogate: Float64Array; logRatios: Float64Array }> => {
   const messages = messagesOf(rollouts, change.index)
   const logs = await distinctLogRatios(messages, change, config)
-  const advantages = moved ? advantagesOf(rollouts, config.advantage, config.method.correction, perEpisode(rollouts, moved)) : advantagesOf(rollouts, config.advantage)
+  // Whatever the objective makes of returns: the true advantage, under the weights that a method corrects old rollouts with.
+  const advantages = advantagesOf(rollouts, { normalise: false, epsilon: 0, clip: null }, moved && { correction: config.method.correction, logRatios: perEpisode(rollouts, moved) })
   const logRatios = new Float64Array(advantages.used.length)
   for (const { message, distinct } of messages.occurrences) logRatios[message] = logs[distinct]
   return { surrogate: surrogateByProblem(rollouts, messages, logs.map(Math.exp), advantages), logRatios }

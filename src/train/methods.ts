@@ -25,19 +25,29 @@ export const methods: Readonly<Record<string, Method>> = {
   joint: { about: 'all agents at once on the ratio of the whole episode, no acceptance', method: { ...cached, update: 'joint' } },
   happo: { about: 'stale; the ratio of the agents already updated multiplies the advantage (HAPPO), no acceptance', method: { ...cached, correction: 'compound' } },
   importance: { about: 'stale; means under importance weights in place of resampling', method: { ...stale, correction: 'importance' } },
+  ppo: {
+    about: 'PPO on stale rollouts: clipped, GAE on a learned critic, no KL, no acceptance',
+    method: cached,
+    defaults: {
+      advantage: { baseline: 'value', lambda: 0.95, clip: null },
+      objective: { clip: 0.2 },
+      trustRegion: { beta: fixedBeta(0) },
+    },
+  },
   grpo: {
-    about: 'stale GRPO: token ratios, mean over a message’s tokens, fixed β on the k3 KL, no acceptance',
+    about: 'GRPO on stale rollouts: mean over a message’s tokens, fixed β on the KL to the initial policy, no acceptance',
     method: cached,
     defaults: {
       advantage: { clip: null },
-      objective: { clip: 0.2, ratio: 'token', average: 'message', estimator: 'lowVariance' },
+      objective: { clip: 0.2, ratio: 'token', average: 'message', estimator: 'lowVariance', reference: 'initial' },
       trustRegion: { beta: fixedBeta(0.04) },
     },
   },
   dapo: {
-    about: 'stale DAPO: clip {0.2, 0.28}, all tokens count the same, no KL, no acceptance',
+    about: 'DAPO on stale rollouts: clip {0.2, 0.28}, all tokens alike, groups refilled, no KL, no acceptance',
     method: cached,
     defaults: {
+      rollout: { refill: 3 },
       advantage: { clip: null },
       objective: { clip: { low: 0.2, high: 0.28 }, ratio: 'token', average: 'token' },
       trustRegion: { beta: fixedBeta(0) },

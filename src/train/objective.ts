@@ -65,6 +65,16 @@ const exactDivergence = (before: tf.Tensor2D, after: tf.Tensor2D): tf.Tensor1D =
     }
   })(after) as tf.Tensor1D
 
+/**
+ * The same towards a fixed reference, KL(π_θ‖π_ref), as GRPO has it: differentiable in what made `updated`. The sampled estimators take the tokens as drawn from
+ * π_θ, which they are at θ_cur; r − 1 − log r with r = π_ref/π_θ is Schulman's k3.
+ */
+export const referenceDivergence = (estimator: Estimator, updated: Acting, reference: Acting): tf.Tensor1D => {
+  if (estimator !== 'exact') return tokenDivergence(estimator, updated, reference)
+  const [logP, logQ] = [updated.distributions!, reference.distributions!]
+  return tf.sum(tf.mul(tf.exp(logP), tf.sub(logP, logQ)), 1)
+}
+
 /** Weights of the n distinct messages, [n] each, already divided by the number of messages. */
 export type Weights = {
   /** Ã⁺. */
@@ -96,9 +106,14 @@ export const tokenWeights = ({ occurrences, spans }: AgentMessages, { ratio, ave
 /** Beyond e^±30 a ratio is only kept finite. */
 const LOG_LIMIT = 30
 
-/** The objective, a scalar to maximise, differentiable in what made `updated`. */
+/**
+ * The objective, a scalar to maximise, differentiable in what made `updated`.
+ *
+ * @param reference what the divergence is to, where that is not the behaviour
+ */
 export const objective = (
   behaviour: Acting, updated: Acting, batch: MessageBatch, weights: Weights, beta: number, { clip, ratio, estimator }: ObjectiveOptions,
+  reference?: Acting,
 ): tf.Scalar => {
   const perToken = (x: tf.Tensor1D): tf.Tensor1D => tf.gather(x, batch.messageOf)
   const logRatio: tf.Tensor1D = tf.sub(updated.logProbs, behaviour.logProbs)
@@ -108,8 +123,8 @@ export const objective = (
   const [positive, negative] = byMessage ? [weights.positive, weights.negative] : [perToken(weights.positive), perToken(weights.negative)]
   const surrogate = tf.sum(tf.sub(tf.mul(positive, tf.minimum(w, 1 + clip.high)), tf.mul(negative, tf.maximum(w, 1 - clip.low))))
   if (beta === 0) return surrogate as tf.Scalar
-  const divergence = tf.sum(tf.mul(perToken(weights.divergence), tokenDivergence(estimator, behaviour, updated)))
-  return tf.sub(surrogate, tf.mul(divergence, beta))
+  const divergence = reference ? referenceDivergence(estimator, updated, reference) : tokenDivergence(estimator, behaviour, updated)
+  return tf.sub(surrogate, tf.mul(tf.sum(tf.mul(perToken(weights.divergence), divergence)), beta))
 }
 
 /** Sums over the tokens of each message, [M] → [n]; the derivative hands each token its message's. */

@@ -17,7 +17,8 @@ import { certify, type Certificate, type CertificateStep } from './certificate.j
 import type { Config } from './config.js'
 import { newProbe, occupancyDrift, probeChange, probeCost, type Probe, type UpdateDiagnostics } from './diagnostics.js'
 import { activeMass, type Surrogate } from './measure.js'
-import { byProblem, sampledTokens, type Rollouts } from './rollout.js'
+import { fitCritic, targetsOf, valuesOf } from './critic.js'
+import { returnsOf, rewardsOf, sampledEpisodes, sampledTokens, type Rollouts } from './rollout.js'
 import { stream } from './streams.js'
 import type { Agent, Team } from './team.js'
 import { tf } from './backend.js'
@@ -84,6 +85,8 @@ export interface UpdateRecord {
   readonly weights: WeightSummary | null
   readonly messages: number
   readonly distinctMessages: number
+  /** With a critic: its mean squared error on these rollouts, from which it had not learned. */
+  readonly criticError: number | null
   /** Σ r of an episode, in the rollouts that the update learned from. */
   readonly return: Estimate
   /** J after − J before, on fresh rollouts; null where there were none (stale, within a stage). */
@@ -126,8 +129,6 @@ const permutation = ({ order, seed, team: { agents } }: Pick<Config, 'order' | '
   return order === 'fixed' ? all : all.reverse()
 }
 
-const returnsOf = (rollouts: Rollouts): number[] => [...byProblem(rollouts, (episode) => episode.return)]
-
 /** The state at the start of a stage. @param probes two samples for measuring, where the stage is diagnosed */
 export const stageStart = (config: Config, stage: number, rollouts: Rollouts, probes: readonly Rollouts[] = []): StageState =>
   ({
@@ -147,7 +148,7 @@ export const probesAtStart = async (config: Pick<Config, 'diagnostics' | 'stages
 
 /** Do what is left of a stage. @returns the state at the start of the next stage, or where the signal stopped it */
 export const stage = async (state: StageState, { config, team, sample, probe: sampleProbe, onUpdate, signal }: StageOptions): Promise<StageState> => {
-  const { gamma, seed, method, certificate: { aMax }, trustRegion: { adaptive } } = config
+  const { gamma, seed, method, certificate: { aMax }, trustRegion: { adaptive }, rollout: { maxTokens } } = config
 
   for (;;) {
     // Tensor reads may not turn the event loop; signals and timers need it to turn.
@@ -160,7 +161,8 @@ export const stage = async (state: StageState, { config, team, sample, probe: sa
     const before = indices.map((index) => ({ beta: team.agents[index].beta, delta: team.agents[index].delta }))
 
     const started = performance.now()
-    const advantages = advantagesOf(rollouts, config.advantage, method.correction, logRatios)
+    const values = team.critic && await valuesOf(team.critic, rollouts, config)
+    const advantages = advantagesOf(rollouts, config.advantage, { correction: method.correction, logRatios, gamma, maxTokens, values })
     const rho = activeMass(rollouts, team.agents.length, gamma, advantages.weights)
     const results = await updateAgents(team, indices, rollouts, advantages, rho, config, stream(seed, 'monitor', stage, position))
     const updated = performance.now()
@@ -177,14 +179,17 @@ export const stage = async (state: StageState, { config, team, sample, probe: sa
       install(agent, results[i])
       if (!probe || !probed || !sampleProbe) continue
       const { logRatios, ...surrogates } = probed
-      const after = await sampleProbe(stage, position + i + 1, resamples ? 2 : 1)
+      const renews = resamples && i === indices.length - 1
+      const after = await sampleProbe(stage, position + i + 1, renews ? 2 : 1)
       const drift = occupancyDrift(probe.behaviour, logRatios, after[0], gamma)
       diagnostics.push({ ...surrogates, drift, ...probeCost(after) })
-      probe = resamples ? newProbe(after[0], after[1]) : { ...probe, logRatios, current: after[0] }
+      probe = renews ? newProbe(after[0], after[1]) : { ...probe, logRatios, current: after[0] }
     }
     const diagnosed = performance.now()
 
     const fresh = isLast ? await sample(stage + 1, 0) : resamples ? await sample(stage, end) : null
+    // The critic learns from rollouts when no update needs them any more.
+    if (fresh && team.critic) fitCritic(team.critic, rollouts, config)
     const sampled = performance.now()
 
     // Under importance weights what is estimated on old rollouts is estimated for the team as it was just before.
@@ -221,13 +226,14 @@ export const stage = async (state: StageState, { config, team, sample, probe: sa
         weights: method.correction === 'none' ? null : summariseWeights(logRatios),
         messages: result.messages,
         distinctMessages: result.distinctMessages,
-        return: estimate(byProblem(rollouts, (episode) => episode.reward)),
+        criticError: values ? meanSquare(targetsOf(rollouts, config, gamma).map((target, m) => target - values[m])) : null,
+        return: estimate(rewardsOf(rollouts)),
         improvement,
         certificate: certificates.update,
         stageCertificate: ends ? { ...certificates.stage, improvement: difference(returnsOf(fresh!), startReturns) } : null,
         diagnostics: diagnostics[i] ?? null,
         tokens: carries ? sampledTokens(carries) : 0,
-        rollouts: carries ? carries.episodes.length : 0,
+        rollouts: carries ? sampledEpisodes(carries) : 0,
         measurements: step.measurements,
         seconds: i === 0 ? { update: (updated - started) / 1000, rollouts: (sampled - diagnosed) / 1000, diagnostics: (diagnosed - updated) / 1000 } : { update: 0, rollouts: 0, diagnostics: 0 },
       }
@@ -249,6 +255,8 @@ const install = (agent: Agent, { theta, optimiser, beta }: UpdateResult): void =
   agent.optimiser = optimiser
   agent.beta = beta
 }
+
+const meanSquare = (errors: readonly number[]): number => errors.reduce((sum, error) => sum + error ** 2, 0) / errors.length
 
 const estimate = (samples: ArrayLike<number>): Estimate => {
   const { estimate, low, high } = studentInterval(samples)

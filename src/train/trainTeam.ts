@@ -1,11 +1,15 @@
+import type { Random } from '../util/random.js'
 import { stream } from './streams.js'
 import { coordination, type Coordination } from './coordination.js'
 import { updatesInStage, type Config } from './config.js'
 import { environment } from './environment.js'
 import { evaluateTeam, type Evaluation } from './evaluateTeam.js'
+import { refilled } from './refill.js'
 import { rollout, type Rollouts } from './rollout.js'
 import { probesAtStart, stage, stageStart, type StageOptions, type StageState, type UpdateRecord } from './stage.js'
 import type { Team } from './team.js'
+import { tf } from './backend.js'
+import { disposeCritic, newCritic } from './critic.js'
 
 /** One line of evaluations.jsonl. */
 export interface EvaluationRecord extends Evaluation {
@@ -38,11 +42,15 @@ export const trainTeam = async (
   config: Config, team: Team, { from, onUpdate, onEvaluation, onState, signal }: TrainOptions = {},
 ): Promise<StageState> => {
   const { task, problems } = environment(config.task, config.team.agents)
-  const { gamma, seed, stages, evaluation: { every }, rollout: { prompts, group, temperature, maxTokens }, diagnostics } = config
+  const { gamma, seed, stages, evaluation: { every }, rollout: { prompts, group, temperature, maxTokens, refill }, diagnostics } = config
 
-  const sample: StageOptions['sample'] = (stage, position) =>
-    rollout(task, team, problems('train', prompts, stream(seed, 'problems', stage)),
-      { group, temperature, maxTokens, gamma, random: stream(seed, 'rollouts', stage, position) })
+  const play = (count: number, drawn: Random, random: Random) => rollout(task, team, problems('train', count, drawn), { group, temperature, maxTokens, gamma, random })
+  const sample: StageOptions['sample'] = async (stage, position) => {
+    const first = await play(prompts, stream(seed, 'problems', stage), stream(seed, 'rollouts', stage, position))
+    if (refill === 0) return first
+    return refilled(first, refill, (count, round) =>
+      play(count, stream(seed, 'refill', stage, position, round, 0), stream(seed, 'refill', stage, position, round, 1)))
+  }
 
   const probe: StageOptions['probe'] = async (stage, position, samples) => {
     const all: Rollouts[] = []
@@ -65,6 +73,7 @@ export const trainTeam = async (
     await onState?.(state)
   }
 
+  if (!from) begin(config, team)
   let state = from ?? stageStart(config, 0, await sample(0, 0), await probesAtStart(config, 0, probe))
   if (!from) await reached(state)
   const onFinished: StageOptions['onUpdate'] = async (records, next) => {
@@ -73,6 +82,16 @@ export const trainTeam = async (
   }
   while (state.stage < stages && !signal?.aborted) state = await stage(state, { config, team, sample, probe, onUpdate: onFinished, signal })
   return state
+}
+
+/** What a method keeps beside the agents: a critic that has not learned, the agents as they are now. */
+const begin = ({ seed, advantage, objective, critic }: Config, team: Team): void => {
+  if (team.critic) disposeCritic(team.critic)
+  team.critic = advantage.baseline === 'value' ? newCritic({ critic }, stream(seed, 'critic')) : undefined
+  for (const agent of team.agents) {
+    agent.initial?.dispose()
+    agent.initial = objective.reference === 'initial' ? tf.clone(agent.theta) : undefined
+  }
 }
 
 /** Evaluate a team on the held-out problems of a configuration: always the same problems, each stage with sampling of its own. */

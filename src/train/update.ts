@@ -133,13 +133,15 @@ const climbOnce = (climber: Climber, weights: MessageWeights, config: UpdateConf
   const { agent, batches, theta, optimiser } = climber
   const { objective: options, rollout: { temperature } } = config
   const whole = agent.beta > 0 && options.estimator === 'exact'
+  const refers = agent.beta > 0 && options.reference === 'initial'
   const gradientOn = ({ batch, holds }: MicroBatch, b: number): tf.Tensor1D =>
     tf.tidy(() => {
       const behaviour = behaviourOf(climber, b, whole, config)
       const own = weightTensors(weights, holds)
+      const reference = refers ? acting(agent.policy, agent.initial ?? agent.theta, batch.tokens, temperature, whole) : undefined
       const descent = tf.grad((x) => {
         const updated = acting(agent.policy, x as tf.Tensor1D, batch.tokens, temperature, whole)
-        return tf.neg(objective(behaviour, updated, batch, own, agent.beta, options))
+        return tf.neg(objective(behaviour, updated, batch, own, agent.beta, options, reference))
       })
       return descent(theta) as tf.Tensor1D
     })

@@ -82,7 +82,7 @@ describe('methods', () => {
     const config = parseConfig({ method: name })
     expect(config.method.name).toBe(name)
     expect(parseConfig(JSON.parse(JSON.stringify(config)))).toEqual(config)
-    expect(methods[name].about).toMatch(/^[^\n]{10,100}$/)
+    expect(methods[name].about).toMatch(/^[^\n]{10,120}$/)
   })
 
   it('bring defaults for other sections, beneath what the user says', () => {
