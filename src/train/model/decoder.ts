@@ -14,14 +14,14 @@ export type Weights = Record<string, tf.Tensor>
 type Stream = tf.Tensor2D
 
 /** What attention does with a layer's queries, keys and values, [B, H + 2K, T, headDim]: causal over the batch, or against a cache. @returns [B, H, T, headDim] */
-type Attend = (heads: tf.Tensor4D, layer: number) => tf.Tensor4D
+type Attend = (heads: tf.Tensor4D) => tf.Tensor4D
 
 /**
  * The residual stream after the last block, before the final norm.
  *
  * @param ids [B, T] int32
  * @param positions T positions (all rows alike) or B·T of them; needed by learned positions only
- * @param through a block: x and its layer → x
+ * @param through a block: x and its layer → x. What it computes on its way is its own to free: of all blocks at once, that is gigabytes
  * @returns [B·T, d]
  */
 const trunk = (
@@ -29,7 +29,11 @@ const trunk = (
 ): Stream => {
   let x = lookUp(weights.embedding as tf.Tensor2D, tf.reshape(ids, [-1]))
   if (config.positions === 'learned') x = tf.add(x, lookUp(weights.positions as tf.Tensor2D, positions()))
-  for (let layer = 0; layer < config.layers; layer++) x = through(x, layer)
+  for (let layer = 0; layer < config.layers; layer++) {
+    const before = x
+    x = through(before, layer)
+    before.dispose()
+  }
   return x
 }
 
@@ -55,7 +59,7 @@ const block = (
   const normed = (x: Stream, name: string): Stream => norm(config, weights, x, name)
 
   const heads = split(linear(normed(x, `${at}.attention.norm`), `${at}.attention.qkv`), [B, T, H + 2 * K, headDim])
-  const o = attend(config.qkNorm ? headNorm(config, weights, heads, at) : heads, layer)
+  const o = attend(config.qkNorm ? headNorm(config, weights, heads, at) : heads)
   const between = tf.add(x, linear(merge(o), `${at}.attention.out`)) as Stream
 
   const up = linear(normed(between, `${at}.mlp.norm`), `${at}.mlp.up`)
@@ -106,7 +110,7 @@ export const states = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D
   const [B, T] = ids.shape
   const rotation = rotationAt(config, range(T))
   const through = (x: Stream, layer: number, weights: Weights, { cos, sin, turn }: Rotation, mask: tf.Tensor2D): Stream =>
-    block(config, weights, x, layer, [B, T], (heads) => attention(heads, config.kvHeads, { cos, sin, turn }, mask), training?.dropout)
+    tf.tidy(() => block(config, weights, x, layer, [B, T], (heads) => attention(heads, config.kvHeads, { cos, sin, turn }, mask), training?.dropout))
   const mask = causalMask(config, T)
   const x = trunk(config, weights, ids, () => everyRow(B, range(T)), (x, layer) => {
     if (!training?.recompute) return through(x, layer, weights, rotation, mask)
@@ -206,16 +210,36 @@ export const prefill = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2
   const rotation = rotationAt(config, positions)
   const mask = causalMask(config, T, P)
   const after = (past: tf.Tensor4D | undefined, x: tf.Tensor4D): tf.Tensor4D => (past ? tf.concat([tf.tile(past, [B, 1, 1, 1]), x], 2) : x)
-  const keys: tf.Tensor4D[] = []
-  const values: tf.Tensor4D[] = []
-  const attending: Attend = (heads, layer) => {
-    const [q, k, v] = rotated(config, heads, rotation)
-    keys.push(after(past?.keys[layer], k))
-    values.push(after(past?.values[layer], v))
-    return attend(q, keys[layer], values[layer], mask)
-  }
-  const x = trunk(config, weights, ids, () => everyRow(B, positions), (x, layer) => block(config, weights, x, layer, [B, T], attending))
-  return { logits: head(config, weights, lookUp(x, last)), cache: { keys, values } }
+  const { x, cache } = reading(config, weights, ids, () => everyRow(B, positions), rotation, mask, (kind, layer, x) => after(past?.[kind][layer], x))
+  return { logits: head(config, weights, lookUp(x, last)), cache }
+}
+
+/**
+ * Through all blocks, without a gradient, with each one's keys and values kept.
+ *
+ * @param grown keys or values of a layer, with those before them
+ */
+const reading = (
+  config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, positions: () => tf.Tensor1D, rotation: Rotation, mask: tf.Tensor,
+  grown: (kind: keyof Cache, layer: number, x: tf.Tensor4D) => tf.Tensor4D,
+): { x: Stream; cache: Cache } => {
+  const cache: Cache = { keys: [], values: [] }
+  const x = trunk(config, weights, ids, positions, (x, layer) => {
+    const { after, keys, values } = tf.tidy(() => {
+      let [keys, values] = [] as tf.Tensor4D[]
+      const after = block(config, weights, x, layer, ids.shape, (heads) => {
+        const [q, k, v] = rotated(config, heads, rotation)
+        keys = grown('keys', layer, k)
+        values = grown('values', layer, v)
+        return attend(q, keys, values, mask)
+      })
+      return { after, keys, values }
+    })
+    cache.keys.push(keys)
+    cache.values.push(values)
+    return after
+  })
+  return { x, cache }
 }
 
 /** What a step reads beside the cache: one more token for every row. */
@@ -259,17 +283,9 @@ const paddingMask = (padded: readonly (readonly [number, number])[], time: numbe
  *
  * @returns logits [B, V], and the cache grown by one
  */
-export const step = (config: DecoderConfig, weights: Weights, { ids, positions, rotation, mask }: Tokens, cache: Cache): Read => {
-  const keys: tf.Tensor4D[] = []
-  const values: tf.Tensor4D[] = []
-  const attending: Attend = (heads, layer) => {
-    const [q, k, v] = rotated(config, heads, rotation)
-    keys.push(tf.concat([cache.keys[layer], k], 2))
-    values.push(tf.concat([cache.values[layer], v], 2))
-    return attend(q, keys[layer], values[layer], mask)
-  }
-  const x = trunk(config, weights, ids, () => positions, (x, layer) => block(config, weights, x, layer, [ids.shape[0], 1], attending))
-  return { logits: head(config, weights, x), cache: { keys, values } }
+export const step = (config: DecoderConfig, weights: Weights, { ids, positions, rotation, mask }: Tokens, before: Cache): Read => {
+  const { x, cache } = reading(config, weights, ids, () => positions, rotation, mask, (kind, layer, x) => tf.concat([before[kind][layer], x], 2))
+  return { logits: head(config, weights, x), cache }
 }
 
 /** Queries, keys and values, the first two at their positions. */
