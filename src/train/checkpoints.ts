@@ -53,6 +53,7 @@ const stateSchema = z.strictObject({
     logRatios: numbers,
     startReturns: numbers,
     steps: z.array(z.strictObject({ surrogate: z.number(), zeta: z.number(), radius: z.number(), rho: z.number(), fresh: z.boolean() })),
+    probe: z.strictObject({ behaviour: rolloutsSchema, logRatios: numbers, current: rolloutsSchema }).nullable().default(null),
   }),
 })
 

@@ -177,6 +177,16 @@ export const configSchema = z.strictObject({
     /** Default: the rollouts'. */
     temperature: z.number().min(0).max(100).optional(),
   }),
+  /** What is measured on rollouts of its own and trains nothing (diagnostics.ts, coordination.ts). */
+  diagnostics: section({
+    /** In every so many stages, from the first; 0: never. */
+    every: z.int().min(0).default(0),
+    /** Problems of a probe, and episodes of each. Default: those of the rollouts. */
+    prompts: count.optional(),
+    group: z.int().min(2).max(1e4).optional(),
+    /** Whether the evaluations before and after training also measure coordination. */
+    coordination: z.boolean().default(false),
+  }),
   checkpoint: section({
     /** After every so many updates. */
     every: count.default(1),
@@ -225,6 +235,7 @@ const complete = (config: Parsed, where: string) => {
       ...config.objective, clip: typeof clip === 'number' ? { low: clip, high: clip } : clip, estimator: config.objective.estimator ?? config.trustRegion.estimator,
     },
     trustRegion: { ...config.trustRegion, delta: Array.isArray(delta) ? delta : Array.from({ length: agents }, () => delta) },
+    diagnostics: { ...config.diagnostics, prompts: config.diagnostics.prompts ?? config.rollout.prompts, group: config.diagnostics.group ?? config.rollout.group },
     evaluation: { ...config.evaluation, temperature: config.evaluation.temperature ?? config.rollout.temperature },
   }
 }

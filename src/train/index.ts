@@ -33,11 +33,15 @@ export { evaluateHeldOut, trainTeam, type EvaluationRecord, type TrainOptions } 
 export { runTraining, type RunOptions, type RunResult } from './run.js'
 export { readRun, type RecordedRun } from './runFolder.js'
 export { summarise, type RunSummary } from './summary.js'
+export { runMetrics, type RunMetrics } from './runMetrics.js'
+export { occupancyDrift, type UpdateDiagnostics } from './diagnostics.js'
+export { coordination, type Coordination } from './coordination.js'
 export { stream } from './streams.js'
 export { countMessages, messageKl, messageProbabilities, messageTree, type MessageLimits, type MessageTree } from './messageTree.js'
 export { contextSpace, type Context, type ContextSpace, type ContextSpaceOptions } from './contextSpace.js'
 export {
   exactReturn, exactTeam, messageLaw, readings, teamOfLaws, tokenKl, visits, withAgentOf, type ExactOptions, type ExactReturn, type ExactTeam, type MessageLaw,
 } from './exactTeam.js'
-export { exactStage, type ExactCertificates, type ExactStage, type ExactStep } from './exactStage.js'
+export { exactStage, stageBetween, type ExactCertificates, type ExactStage, type ExactStep } from './exactStage.js'
 export { exportRun, type ExportedRun, type ExportedTeam, type ExportOptions } from './exportRun.js'
+export { compareEstimates, followRun, type EstimateCheck, type FollowedStage, type FollowOptions } from './exactRun.js'

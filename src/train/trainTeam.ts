@@ -1,11 +1,12 @@
 import type { Random } from '../util/random.js'
 import { stream } from './streams.js'
+import { coordination, type Coordination } from './coordination.js'
 import { updatesInStage, type Config } from './config.js'
 import { environment } from './environment.js'
 import { evaluateTeam, type Evaluation } from './evaluateTeam.js'
 import { refilled } from './refill.js'
-import { rollout } from './rollout.js'
-import { stage, stageStart, type StageOptions, type StageState, type UpdateRecord } from './stage.js'
+import { rollout, type Rollouts } from './rollout.js'
+import { probesAtStart, stage, stageStart, type StageOptions, type StageState, type UpdateRecord } from './stage.js'
 import type { Team } from './team.js'
 import { tf } from './backend.js'
 import { disposeCritic, newCritic } from './critic.js'
@@ -15,6 +16,8 @@ export interface EvaluationRecord extends Evaluation {
   /** Updates done before it; 0 is the untrained team. */
   readonly update: number
   readonly stage: number
+  /** Before and after training, where `diagnostics.coordination` asks for it. */
+  readonly coordination?: Coordination
 }
 
 export interface TrainOptions {
@@ -39,7 +42,7 @@ export const trainTeam = async (
   config: Config, team: Team, { from, onUpdate, onEvaluation, onState, signal }: TrainOptions = {},
 ): Promise<StageState> => {
   const { task, problems } = environment(config.task, config.team.agents)
-  const { gamma, seed, stages, evaluation: { every }, rollout: { prompts, group, temperature, maxTokens, refill } } = config
+  const { gamma, seed, stages, evaluation: { every }, rollout: { prompts, group, temperature, maxTokens, refill }, diagnostics } = config
 
   const play = (count: number, drawn: Random, random: Random) => rollout(task, team, problems('train', count, drawn), { group, temperature, maxTokens, gamma, random })
   const sample: StageOptions['sample'] = async (stage, position) => {
@@ -49,23 +52,35 @@ export const trainTeam = async (
       play(count, stream(seed, 'refill', stage, position, round, 0), stream(seed, 'refill', stage, position, round, 1)))
   }
 
+  const probe: StageOptions['probe'] = async (stage, position, samples) => {
+    const all: Rollouts[] = []
+    for (let k = 0; k < samples; k++) {
+      const random = stream(seed, 'diagnostics', stage, position, k)
+      all.push(await rollout(task, team, problems('train', diagnostics.prompts, stream(seed, 'diagnostics', stage)), { group: diagnostics.group, temperature, maxTokens, gamma, random }))
+    }
+    return all
+  }
+
   /** Evaluate where it is due, and pass the state on: what a state needs is on record before the state is. */
   const reached = async (state: StageState): Promise<void> => {
     const { stage, position } = state
     if (position === 0 && (stage === 0 || stage === stages || (every > 0 && stage % every === 0))) {
-      onEvaluation?.({ update: stage * updatesInStage(config), stage, ...await evaluateHeldOut(config, team, stage) })
+      const evaluation = await evaluateHeldOut(config, team, stage)
+      const isEnd = stage === 0 || stage === stages
+      const measured = diagnostics.coordination && isEnd ? { coordination: await coordinationHeldOut(config, team, stage) } : {}
+      onEvaluation?.({ update: stage * updatesInStage(config), stage, ...evaluation, ...measured })
     }
     await onState?.(state)
   }
 
   if (!from) begin(config, team)
-  let state = from ?? stageStart(config, 0, await sample(0, 0))
+  let state = from ?? stageStart(config, 0, await sample(0, 0), await probesAtStart(config, 0, probe))
   if (!from) await reached(state)
   const onFinished: StageOptions['onUpdate'] = async (records, next) => {
     for (const record of records) onUpdate?.(record)
     await reached(next)
   }
-  while (state.stage < stages && !signal?.aborted) state = await stage(state, { config, team, sample, onUpdate: onFinished, signal })
+  while (state.stage < stages && !signal?.aborted) state = await stage(state, { config, team, sample, probe, onUpdate: onFinished, signal })
   return state
 }
 
@@ -88,5 +103,14 @@ export const evaluateHeldOut = (config: Config, team: Team, stage: number): Prom
     maxTokens,
     random: stream(seed, 'evaluation', stage),
     bootstrap: stream(seed, 'bootstrap', stage),
+  })
+}
+
+/** Coordination of a team on the held-out problems of a configuration. */
+export const coordinationHeldOut = (config: Config, team: Team, stage: number): Promise<Coordination> => {
+  const { task, problems } = environment(config.task, config.team.agents)
+  const { seed, evaluation: { problems: count, temperature }, rollout: { maxTokens } } = config
+  return coordination(task, team, problems('test', count, stream(seed, 'evaluation problems')), {
+    temperature, maxTokens, random: stream(seed, 'coordination', stage), bootstrap: stream(seed, 'coordination', stage, 1),
   })
 }
