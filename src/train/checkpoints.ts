@@ -20,7 +20,7 @@ import { readVectors, writeVectors } from './model/checkpoint.js'
 import { fileIn } from './runFolder.js'
 import type { StageState } from './stage.js'
 import type { Team } from './team.js'
-import { decoderOf } from './warmup.js'
+import { decodersOf } from './warmup.js'
 
 const index = z.int().min(0)
 const numbers = z.array(z.number())
@@ -122,9 +122,10 @@ export const readCheckpoint = (folder: string, config: Config, name?: string): {
     if (agents.length !== config.team.agents) {
       throw new InputError(`${file}: agents: holds ${agents.length}; the run has ${config.team.agents}`)
     }
-    const { policy, voice } = decoderOf(config)
+    const decoders = decodersOf(config)
     const read = agents.map(({ beta, delta, adamSteps }, i) => {
       const keys: ('theta' | 'first' | 'second' | 'initial')[] = config.objective.reference === 'initial' ? [...MOMENTS, 'initial'] : [...MOMENTS]
+      const { policy, voice } = decoders[i]
       const { theta, first, second, initial } = readVectors(join(at, agentFile(i)), policy.layout, keys).vectors
       return { policy, voice, theta, ...(initial && { initial }), optimiser: { steps: adamSteps, first, second }, beta, delta }
     })

@@ -34,6 +34,31 @@ const methodSchema = z
 const count = z.int().min(1).max(1e6)
 const section = <S extends z.ZodRawShape>(shape: S) => z.strictObject(shape).prefault({} as never)
 
+/** A decoder that is trained from scratch. `model/config.ts` has the meaning of each. */
+const modelShape = { layers: count.default(2), hidden: count.default(64), heads: count.default(4), kvHeads: count.optional(), intermediate: count.default(172) }
+
+/** A team that is not new: that of another run at its end, with one agent in the place of another, or one more (replacement.ts). */
+const startSchema = z.strictObject({
+  /** The run's folder. */
+  run: z.string().min(1),
+  /** The agent that is new; as many as that run has agents: it is added. */
+  agent: z.int().min(0),
+  /** Whom it is: an agent of a run at its end. null: a decoder of its size in `team.models`, warmed up as `warmup` says. */
+  with: z.strictObject({ run: z.string().min(1), agent: z.int().min(0) }).nullable().default(null),
+  /** What its warm-up follows from. Default: `seed`. */
+  seed: z.int().min(0).max(2 ** 31 - 1).optional(),
+  /** Stage 0: the new agent's messages are drawn to those of the old one (align.ts). */
+  align: section({
+    /** Contexts from the occupancy of the team as it was; 0: the new agent comes as it is. */
+    contexts: z.int().min(0).max(1e6).default(500),
+    /** Of Adam. */
+    steps: count.default(200),
+    /** Contexts a step. */
+    batch: z.int().min(2).max(1e6).default(128),
+    learningRate: z.number().positive().default(2e-3),
+  }),
+})
+
 /** A training run, every field defaulted: the empty configuration trains the relay team of three. */
 export const configSchema = z.strictObject({
   /** Everything random follows from it. */
@@ -47,15 +72,11 @@ export const configSchema = z.strictObject({
     shared: z.boolean().default(true),
     /** Agents that are not updated. */
     frozen: z.array(z.int().min(0)).default([]),
+    /** A decoder for each agent, as far as it differs from `model`; null: as `model` says. Agents of one size share their start, if any do. */
+    models: z.array(z.strictObject(modelShape).partial().nullable()).nullable().default(null),
   }),
-  /** The decoder that is trained from scratch. `model/config.ts` has the meaning of each. */
-  model: section({
-    layers: count.default(2),
-    hidden: count.default(64),
-    heads: count.default(4),
-    kvHeads: count.optional(),
-    intermediate: count.default(172),
-  }),
+  /** The decoder that each agent is, where `team.models` says nothing else. */
+  model: section(modelShape),
   /** Imitation of the task's weak player, before any reinforcement. */
   warmup: section({
     steps: z.int().min(0).default(400),
@@ -63,6 +84,8 @@ export const configSchema = z.strictObject({
     episodes: count.default(512),
     learningRate: z.number().positive().default(2e-3),
   }),
+  /** null: the team is new, and warmed up. */
+  start: startSchema.nullable().default(null),
   method: methodSchema.prefault('teamtr'),
   /**
    * γ of the team's MDP, one step a message: it weighs returns and occupancies, in advantages and certificates alike. Default
@@ -220,15 +243,21 @@ const complete = (config: Parsed, where: string) => {
   config.team.frozen.forEach((agent, i) => agent < agents || wrong(`team.frozen[${i}]`, agent, `expected an agent, 0 to ${agents - 1}`))
   if (new Set(config.team.frozen).size === agents) wrong('team.frozen', config.team.frozen, 'at least one agent must be left to update')
   if (beta.min > beta.max) wrong('trustRegion.beta.min', beta.min, `expected at most max, ${beta.max}`)
-  const { kvHeads = config.model.heads, ...model } = config.model
-  if (model.heads % kvHeads !== 0) wrong('model.kvHeads', kvHeads, `expected a divisor of heads, ${model.heads}`)
-  if (model.hidden % (2 * model.heads) !== 0) wrong('model.hidden', model.hidden, `expected a multiple of 2 · heads, ${2 * model.heads}`)
+  const sized = ({ kvHeads, ...model }: Parsed['model'], field: string) => {
+    if (model.heads % (kvHeads ?? model.heads) !== 0) wrong(`${field}.kvHeads`, kvHeads, `expected a divisor of heads, ${model.heads}`)
+    if (model.hidden % (2 * model.heads) !== 0) wrong(`${field}.hidden`, model.hidden, `expected a multiple of 2 · heads, ${2 * model.heads}`)
+    return { ...model, kvHeads: kvHeads ?? model.heads }
+  }
+  const { start, team: { models } } = config
+  if (models && models.length !== agents) wrong('team.models', models, `expected ${agents}, one for each agent, or null`)
+  if (start && start.agent >= agents) wrong('start.agent', start.agent, `expected an agent, 0 to ${agents - 1}`)
   if (critic.hidden % (2 * critic.heads) !== 0) wrong('critic.hidden', critic.hidden, `expected a multiple of 2 · heads, ${2 * critic.heads}`)
   const { turns, messageTokens } = environment(config.task, agents)
   return {
     ...config,
-    team: { ...config.team, router },
-    model: { ...model, kvHeads },
+    team: { ...config.team, router, models: models && models.map((own, i) => sized(modelWith(config.model, own), `team.models[${i}]`)) },
+    model: sized(config.model, 'model'),
+    start: start && { ...start, seed: start.seed ?? config.seed },
     gamma: config.gamma ?? (turns > 1 ? 1 - 1 / turns : 0.5),
     rollout: { ...config.rollout, maxTokens: config.rollout.maxTokens ?? messageTokens },
     objective: {
@@ -239,6 +268,13 @@ const complete = (config: Parsed, where: string) => {
     evaluation: { ...config.evaluation, temperature: config.evaluation.temperature ?? config.rollout.temperature },
   }
 }
+
+/** A decoder's own sizes over those of `model`; with other heads, kvHeads follow them unless given. */
+const modelWith = ({ kvHeads, ...model }: Parsed['model'], own: Partial<Parsed['model']> | null): Parsed['model'] =>
+  ({ ...model, ...(own?.heads === undefined && { kvHeads }), ...Object.fromEntries(Object.entries(own ?? {}).filter(([, value]) => value !== undefined)) })
+
+/** The decoder that an agent is. */
+export const modelOf = ({ model, team: { models } }: Pick<Config, 'model' | 'team'>, agent: number): Config['model'] => models?.[agent] ?? model
 
 /** Updates in a stage: one of every agent that is not frozen. */
 export const updatesInStage = ({ team: { agents, frozen } }: Pick<Config, 'team'>): number => agents - new Set(frozen).size

@@ -1,6 +1,8 @@
 import { InputError } from '../util/errors.js'
+import { writeAtomic } from '../util/files.js'
 import { updatesInStage, type Config } from './config.js'
 import { readCheckpoint, updatesDone, writeCheckpoint } from './checkpoints.js'
+import { checkStart, replaceAgent } from './replacement.js'
 import { appendLine, createRun, cutTo, fileIn, lengthOf, readRun, reopenRun, type RecordedRun } from './runFolder.js'
 import type { StageState, UpdateRecord } from './stage.js'
 import { cloneTeam, type Team } from './team.js'
@@ -18,8 +20,8 @@ export interface RunOptions {
   readonly where?: string
   /** Start from a copy of this team instead of warming one up; it must be one that `config` describes. */
   readonly base?: Team
-  /** `total` steps of warm-up, or updates. */
-  readonly onProgress?: (phase: 'warm-up' | 'training', done: number, total: number, note: string) => void
+  /** `total` steps of warm-up or alignment, or updates. */
+  readonly onProgress?: (phase: 'warm-up' | 'alignment' | 'training', done: number, total: number, note: string) => void
   readonly onUpdate?: (record: UpdateRecord) => void
   readonly onEvaluation?: (record: EvaluationRecord) => void
   /** One line that the user should see. */
@@ -43,6 +45,7 @@ export interface RunResult extends RecordedRun {
 export const runTraining = async (config: Config | undefined, options: RunOptions): Promise<RunResult> => {
   if (!options.resume) {
     if (!config) throw new InputError('a new run needs a configuration')
+    if (config.start && !options.base) checkStart(config, config.start)
     const unlock = createRun(options.folder, config)
     return continueRun(config, undefined, options).finally(unlock)
   }
@@ -65,9 +68,7 @@ const continueRun = async (config: Config, checkpoint: ReturnType<typeof readChe
   cutTo(log, checkpoint?.saved.logBytes ?? 0)
   cutTo(evaluations, checkpoint?.saved.evaluationBytes ?? 0)
 
-  const team = checkpoint?.team ?? (base && copyFor(config, base)) ?? await warmUp(config, {
-    onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`),
-  })
+  const team = checkpoint?.team ?? (base && copyFor(config, base)) ?? await begin(config, options)
   let kept = checkpoint?.saved.state
   const keep = async (state: StageState): Promise<void> => {
     await writeCheckpoint(folder, config, team, { engine, logBytes: lengthOf(log), evaluationBytes: lengthOf(evaluations), state })
@@ -92,6 +93,14 @@ const continueRun = async (config: Config, checkpoint: ReturnType<typeof readChe
   })
   if (end !== kept) await keep(end)
   return { ...readRun(folder), team, finished: updatesDone(end) >= total }
+}
+
+/** The team that a new run starts with. */
+const begin = async (config: Config, { folder, onProgress }: RunOptions): Promise<Team> => {
+  if (!config.start) return warmUp(config, { onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`) })
+  const { team, report } = await replaceAgent(config, config.start, { onProgress })
+  writeAtomic(fileIn.swap(folder), `${JSON.stringify(report)}\n`)
+  return team
 }
 
 /** A copy of a team with the β and δ that a configuration starts with. */
