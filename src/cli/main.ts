@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { InputError, oneLine } from '../util/errors.js'
+import { addAdapters } from './adapters.js'
 import { addCheck } from './check.js'
 import { addVerify } from './verify.js'
 import { addDemo } from './demo.js'
@@ -33,6 +34,7 @@ const program = new Command('teamtr')
   .exitOverride()
 
 // One line a command: each file adds its command and imports what is heavy only when that command runs.
+addAdapters(program)
 addCheck(program)
 addVerify(program)
 addDemo(program)

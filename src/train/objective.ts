@@ -24,10 +24,13 @@ export type Acting = {
   readonly distributions?: tf.Tensor2D
 }
 
-/** @param whole whether the distributions over the whole vocabulary are wanted too */
-export const acting = (policy: Policy, theta: tf.Tensor1D, batch: TokenBatch, temperature: number, whole: boolean): Acting => {
-  if (temperature === 1 && !whole) return { logProbs: policy.logProbs(theta, batch) }
-  const plain = policy.logDistributions(theta, batch)
+/**
+ * @param whole whether the distributions over the whole vocabulary are wanted too
+ * @param seed of the masks of dropout, where the policy has it; absent: without dropout
+ */
+export const acting = (policy: Policy, theta: tf.Tensor1D, batch: TokenBatch, temperature: number, whole: boolean, seed?: number): Acting => {
+  if (temperature === 1 && !whole) return { logProbs: policy.logProbs(theta, batch, seed) }
+  const plain = policy.logDistributions(theta, batch, seed)
   const distributions = temperature === 1 ? plain : tf.logSoftmax(tf.div<tf.Tensor2D>(plain, temperature))
   return { logProbs: markedLogProbs(distributions, batch.picks), distributions }
 }

@@ -1,7 +1,7 @@
 import { stream } from './streams.js'
 import { updatesInStage, type Config } from './config.js'
-import { environment } from './environment.js'
 import { evaluateTeam, type Evaluation } from './evaluateTeam.js'
+import { openEnvironment, type OpenEnvironment } from './openEnvironment.js'
 import { rollout } from './rollout.js'
 import { stage, stageStart, type StageOptions, type StageState, type UpdateRecord } from './stage.js'
 import type { Team } from './team.js'
@@ -14,6 +14,8 @@ export interface EvaluationRecord extends Evaluation {
 }
 
 export interface TrainOptions {
+  /** Of the configuration; default: it is opened here. */
+  readonly environment?: OpenEnvironment
   /** Continue from here instead of the start; the team must be the one that belongs to it. */
   readonly from?: StageState
   /** Called after each update. */
@@ -32,20 +34,20 @@ export interface TrainOptions {
  * @returns where it ended: all stages done, or where the signal stopped it
  */
 export const trainTeam = async (
-  config: Config, team: Team, { from, onUpdate, onEvaluation, onState, signal }: TrainOptions = {},
+  config: Config, team: Team, { environment: given, from, onUpdate, onEvaluation, onState, signal }: TrainOptions = {},
 ): Promise<StageState> => {
-  const { task, problems } = environment(config.task, config.team.agents)
-  const { gamma, seed, stages, evaluation: { every }, rollout: { prompts, group, temperature, maxTokens } } = config
+  const environment = given ?? await openEnvironment(config)
+  const { gamma, seed, stages, evaluation: { every }, rollout: { prompts, ...sampling } } = config
 
   const sample: StageOptions['sample'] = (stage, position) =>
-    rollout(task, team, problems('train', prompts, stream(seed, 'problems', stage)),
-      { group, temperature, maxTokens, gamma, random: stream(seed, 'rollouts', stage, position) })
+    rollout(environment.task, team, environment.problems('train', prompts, stream(seed, 'problems', stage)),
+      { ...sampling, gamma, random: stream(seed, 'rollouts', stage, position) })
 
   /** Evaluate where it is due, and pass the state on: what a state needs is on record before the state is. */
   const reached = async (state: StageState): Promise<void> => {
     const { stage, position } = state
     if (position === 0 && (stage === 0 || stage === stages || (every > 0 && stage % every === 0))) {
-      onEvaluation?.({ update: stage * updatesInStage(config), stage, ...await evaluateHeldOut(config, team, stage) })
+      onEvaluation?.({ update: stage * updatesInStage(config), stage, ...await evaluateHeldOut(config, team, stage, environment) })
     }
     await onState?.(state)
   }
@@ -61,12 +63,15 @@ export const trainTeam = async (
 }
 
 /** Evaluate a team on the held-out problems of a configuration: always the same problems, each stage with sampling of its own. */
-export const evaluateHeldOut = (config: Config, team: Team, stage: number): Promise<Evaluation> => {
-  const { task, problems } = environment(config.task, config.team.agents)
-  const { seed, evaluation: { problems: count, temperature }, rollout: { maxTokens } } = config
-  return evaluateTeam(task, team, problems('test', count, stream(seed, 'evaluation problems')), {
+export const evaluateHeldOut = async (config: Config, team: Team, stage: number, environment?: OpenEnvironment): Promise<Evaluation> => {
+  const { testTask, problems } = environment ?? await openEnvironment(config)
+  const { seed, evaluation: { problems: count, temperature }, rollout: { maxTokens, topP, topK, batch } } = config
+  return evaluateTeam(testTask, team, problems('test', count, stream(seed, 'evaluation problems')), {
     temperature,
     maxTokens,
+    topP,
+    topK,
+    batch,
     random: stream(seed, 'evaluation', stage),
     bootstrap: stream(seed, 'bootstrap', stage),
   })
