@@ -1,11 +1,11 @@
-// Our decoder beside the same decoder in PyTorch, on this machine, in alternation: train step and generation.
+// Our decoder beside the same decoder in PyTorch and transformers, on this machine, in alternation: train step and generation.
 //
-//   npm run build && node bench/model/compare.mjs [--engine NAME] [--rounds N] [--threads N] [--python FILE]
+//   npm run build && node bench/model/compare.mjs [--size small|smollm2] [--engine NAME] [--rounds N] [--threads N] [--python FILE]
 //
-// Needs a Python with torch 2.13.0; README.md says how to make one. Prints one JSON line with the medians and their ratios.
+// Needs a Python with torch and transformers: node scripts/peers.mjs hf. Prints one JSON line with the medians and their ratios.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { availableParallelism, homedir } from 'node:os'
+import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -18,20 +18,38 @@ import { decoderSchema } from '../../dist/train/model/config.js'
 import { decoderPolicy } from '../../dist/train/model/decoderPolicy.js'
 import { initialTheta, layoutSize } from '../../dist/train/model/layout.js'
 import { random } from '../../dist/util/random.js'
+import { peerFolder } from '../../scripts/peers.mjs'
 
-const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'teamtr', 'venv-bench', 'bin', 'python')
+const sizes = {
+  small: {
+    decoder: { vocabulary: 512, hidden: 128, layers: 4, heads: 4, intermediate: 352, maxPositions: 2048 },
+    training: { batch: 8, length: 128, steps: 2 },
+    generation: { rows: 32, prompt: 64, tokens: 64 },
+    rounds: 15,
+  },
+  smollm2: {
+    decoder: { vocabulary: 49152, hidden: 576, layers: 30, heads: 9, kvHeads: 3, intermediate: 1536, maxPositions: 8192 },
+    training: { batch: 2, length: 128, steps: 1 },
+    generation: { rows: 8, prompt: 64, tokens: 32 },
+    rounds: 3,
+  },
+}
 const { values: options } = parseArgs({
   options: {
     engine: { type: 'string' },
-    rounds: { type: 'string', default: '15' },
-    python: { type: 'string', default: cache },
+    size: { type: 'string', default: 'small' },
+    rounds: { type: 'string' },
+    python: { type: 'string', default: join(peerFolder('hf') ?? '', 'bin', 'python') },
     threads: { type: 'string', default: String(availableParallelism()) },
   },
 })
 process.env.TF_NUM_INTRAOP_THREADS = options.threads
-const shape = { batch: 8, length: 128 }
-const generation = { rows: 32, prompt: 64, tokens: 64 }
-const config = decoderSchema.parse({ vocabulary: 512, hidden: 128, layers: 4, heads: 4, intermediate: 352, maxPositions: 2048 })
+if (!Object.hasOwn(sizes, options.size)) {
+  console.error(`--size: holds ${JSON.stringify(options.size)}; one of ${Object.keys(sizes).join(', ')}`)
+  process.exit(2)
+}
+const { decoder, training: shape, generation, rounds } = sizes[options.size]
+const config = decoderSchema.parse(decoder)
 
 const engine = await initEngine(options.engine)
 const policy = decoderPolicy(config)
@@ -102,32 +120,37 @@ const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.le
 
 const peer = await startPeer()
 const { rows, prompt, tokens } = generation
-const jobs = { train: [2], trainGraph: [2], generate: [rows, prompt, tokens] }
-const result = { engine: engine.name, threads: Number(options.threads), torch: peer && JSON.parse(await peer.ask('info')).torch }
-for (const [job, sizes] of Object.entries(jobs)) {
+// A graph copies its constants and this model is θ itself, 540 MB: no use compiling ten steps of it.
+const jobs = {
+  train: [shape.steps],
+  ...(options.size === 'small' ? { trainGraph: [shape.steps] } : {}),
+  generate: [rows, prompt, tokens],
+}
+const peers = { train: ['train'], trainGraph: ['train'], generate: ['generate', 'transformers'] }
+const result = { engine: engine.name, size: options.size, threads: Number(options.threads), ...(peer ? JSON.parse(await peer.ask('info')) : {}) }
+for (const [job, numbers] of Object.entries(jobs)) {
   const training = job !== 'generate'
-  const request = [training ? 'train' : job, ...sizes].join(' ')
-  const times = { ours: [], torch: [] }
+  const times = Object.fromEntries(['ours', ...(peer ? peers[job] : [])].map((who) => [who, []]))
   if (job === 'trainGraph') await ours.trainGraph(10)
-  for (let round = -1; round < Number(options.rounds); round++) {
-    const own = await seconds(() => ours[job](...sizes))
-    const its = peer && JSON.parse(await peer.ask(request))
-    // The first round warms both up.
-    if (round < 0) continue
-    times.ours.push(own)
-    if (its) times.torch.push(its)
+  for (let round = -1; round < Number(options.rounds ?? rounds); round++) {
+    for (const who of Object.keys(times)) {
+      const time = who === 'ours' ? await seconds(() => ours[job](...numbers)) : JSON.parse(await peer.ask([who, ...numbers].join(' ')))
+      // The first round warms all up.
+      if (round >= 0) times[who].push(time)
+    }
   }
-  const per = (key, who, pick) => {
-    const t = pick(times[who].map((time) => time[key]))
-    return training ? (t / sizes[0]) * 1000 : (rows * tokens) / t
-  }
-  const ratio = (key) => median(times.ours.map((time, i) => time[key] / times.torch[i][key]))
+  const per = (t) => (training ? (t / shape.steps) * 1000 : (rows * tokens) / t)
   result[job] = {
     unit: training ? 'ms per step' : 'tokens per second',
-    clock: { ours: per('clock', 'ours', median), torch: peer && per('clock', 'torch', median) },
-    best: { ours: per('clock', 'ours', (t) => Math.min(...t)), torch: peer && per('clock', 'torch', (t) => Math.min(...t)) },
-    // Our time over PyTorch's, round by round: above 1, ours is slower.
-    ratio: peer && { clock: ratio('clock'), cpu: ratio('cpu') },
+    ...Object.fromEntries(Object.entries(times).map(([who, all]) => [who, {
+      clock: per(median(all.map(({ clock }) => clock))),
+      best: per(Math.min(...all.map(({ clock }) => clock))),
+      cpu: per(median(all.map(({ cpu }) => cpu))),
+      // Our time over the peer's, round by round: above 1, ours is slower.
+      ...(who === 'ours' ? {} : {
+        ratio: Object.fromEntries(['clock', 'cpu'].map((key) => [key, median(all.map((time, i) => times.ours[i][key] / time[key]))])),
+      }),
+    }])),
   }
 }
 peer?.end()

@@ -8,7 +8,7 @@ export const addCheck = (program: Command): void => {
   program
     .command('check')
     .description(
-      'Compute every quantity of one stage on a tabular team MDP: occupancies, divergences, surrogates, and every bound with its slack',
+      'compute every quantity of one stage on a tabular team MDP: occupancies, divergences, surrogates, and every bound with its slack',
     )
     .argument('<case>', 'a JSON file in the format teamtr-theory-case/1 (an MDP, a policy, an order, targets, radii, advantage estimates)')
     .option('--json', 'print the `expected` object of the format (teams, steps, stage) as JSON')

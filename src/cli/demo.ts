@@ -4,7 +4,9 @@ import type { Command } from 'commander'
 import type { ConfigInput } from '../train/config.js'
 import type { Engine } from '../train/backend.js'
 import type { Team } from '../train/team.js'
+import type { GuessingConfig } from '../tasks/guessing.js'
 import type { Task } from '../tasks/task.js'
+import { numberIn } from './promptOptions.js'
 import type { DemoResults, DemoRun, GuessingPlayer } from './demoReport.js'
 
 interface Options {
@@ -12,7 +14,7 @@ interface Options {
   quick?: boolean
   gn?: string
   engine?: string
-  seed: string
+  seed: number
 }
 
 /** How large the demo is. */
@@ -51,13 +53,16 @@ const TRAINING_TURNS = 10
 /** `teamtr demo`: the main job, end to end. */
 export const addDemo = (program: Command): void => {
   program.command('demo')
-    .description('Train a three-agent team inside its certificate, with TeamTR and with stale rollouts; play guessing games; compute how the guarantees scale; write a report')
+    .description(
+      'the main job, end to end: train a team of three with TeamTR and with stale rollouts, play guessing games, ' +
+      'compute how the guarantees scale, and write a report')
     .option('--quick', 'a small version of all of it')
     .option('--out <dir>', 'where runs and report go (default: runs/demo, or runs/demo-quick)')
     .option('--gn <file>', 'play AR-Bench\'s own guessing numbers instead of generated ones')
     .option('--engine <name>', 'tensorflow, webgpu, wasm or cpu (default: the fastest that is set up)')
-    .option('--seed <n>', 'seed of everything', '0')
+    .option('--seed <n>', 'seed of everything', numberIn(0, 2 ** 31 - 1, true), 0)
     .addHelpText('after', `
+The report is DIR/report/index.html, a page that opens offline; DIR/teamtr, DIR/stale and DIR/guessing are run folders (teamtr train --help).
 What is trained already is not trained again: an interrupted demo goes on where it was, and a finished one only writes its report anew.
 
 Exit codes: 0 done, 2 a wrong option or file.`)
@@ -65,21 +70,18 @@ Exit codes: 0 done, 2 a wrong option or file.`)
 }
 
 const demo = async (options: Options): Promise<void> => {
-  const [{ InputError }, { writableFolder }, { initEngine }, { guessingNumbers }] = await Promise.all([
-    import('../util/errors.js'), import('../util/files.js'), import('../train/backend.js'), import('../tasks/ar-bench/guessingNumbers.js'),
-  ])
-  const seed = Number(options.seed)
-  if (options.seed.trim() === '' || !Number.isInteger(seed) || seed < 0 || seed >= 2 ** 31) throw new InputError(`--seed: holds "${options.seed}"; a whole number from 0 to 2147483647`)
+  const [{ writableFolder }, { initEngine }] = await Promise.all([import('../util/files.js'), import('../train/backend.js')])
+  const { seed } = options
   const out = options.out ?? join('runs', options.quick ? 'demo-quick' : 'demo')
   const size = options.quick ? quick : full
-  const hidden = options.gn === undefined ? undefined : await readHidden(guessingNumbers.load(options.gn), options.gn)
+  const codes = options.gn === undefined ? undefined : { secrets: await readCodes(options.gn), source: `AR-Bench, ${options.gn}` }
   const engine = await initEngine(options.engine)
-  writableFolder(out)
+  for (const name of ['teamtr', 'stale', 'guessing', 'report']) writableFolder(join(out, name))
   const note = (text: string): void => { process.stdout.write(`${text}\n`) }
   note(`engine: ${engine.name} (${engine.why})`)
 
   const runs = await trainRelay(size, seed, out, engine)
-  const guessing = await playGuessing(size, seed, out, engine, hidden && { secrets: hidden, source: `AR-Bench, ${options.gn}` })
+  const guessing = await playGuessing(size, seed, out, engine, codes)
   const scaling = await measureScaling(size)
   const results: DemoResults = {
     command: `npx teamtr demo${options.quick ? ' --quick' : ''}${options.gn ? ` --gn ${options.gn}` : ''}${seed ? ` --seed ${seed}` : ''}`,
@@ -91,9 +93,12 @@ const demo = async (options: Options): Promise<void> => {
   note(`\n${demoText(results)}\n\nreport: ${page}\nruns:   ${runs.map(({ folder }) => folder).join(', ')}`)
 }
 
-const readHidden = async (loading: ReturnType<typeof import('../tasks/ar-bench/guessingNumbers.js').guessingNumbers.load>, file: string): Promise<string[]> => {
-  const { InputError } = await import('../util/errors.js')
-  const { records, errors } = await loading
+/** The codes of AR-Bench's file. @throws InputError when it cannot be read */
+const readCodes = async (file: string): Promise<string[]> => {
+  const [{ InputError }, { guessingNumbers }] = await Promise.all([
+    import('../util/errors.js'), import('../tasks/ar-bench/guessingNumbers.js'),
+  ])
+  const { records, errors } = await guessingNumbers.load(file)
   if (errors.length > 0) throw new InputError(`${file}: line ${errors[0].line}: ${errors[0].error}`)
   if (records.length === 0) throw new InputError(`${file}: holds no codes`)
   return records.map(({ secret }) => secret)
@@ -112,6 +117,7 @@ const train = async (label: string, config: ConfigInput, folder: string, engine:
     base,
     engine: engine.name,
     resume: existsSync(join(folder, 'config.json')),
+    where: 'demo',
     onProgress: (now, done, total, text) => {
       if (now !== phase) {
         bar?.end()
@@ -153,7 +159,10 @@ const trainRelay = async (size: Size, seed: number, out: string, engine: Engine)
   return runs
 }
 
-const playGuessing = async (size: Size, seed: number, out: string, engine: Engine, given?: { secrets: string[]; source: string }): Promise<DemoResults['guessing']> => {
+/** @param given codes to play, and where they are from; else as many as `size` says are generated */
+const playGuessing = async (
+  size: Size, seed: number, out: string, engine: Engine, given?: { secrets: string[]; source: string },
+): Promise<DemoResults['guessing']> => {
   const [tasks, { rollout }, { warmUp }, { stream }, { parseConfig }, { disposeTeam }] = await Promise.all([
     import('../tasks/index.js'), import('../train/rollout.js'), import('../train/warmup.js'), import('../train/streams.js'),
     import('../train/config.js'), import('../train/team.js'),
@@ -204,7 +213,7 @@ const playGuessing = async (size: Size, seed: number, out: string, engine: Engin
 }
 
 /** Players that need no training, on the same codes. */
-const referencePlayers = async (form: ReturnType<typeof import('../tasks/guessing.js').guessingConfig.parse>, secrets: readonly string[], seed: number): Promise<GuessingPlayer[]> => {
+const referencePlayers = async (form: GuessingConfig, secrets: readonly string[], seed: number): Promise<GuessingPlayer[]> => {
   const { allCodes, entropyPlayer, randomConsistentPlayer } = await import('../tasks/index.js')
   const { stream } = await import('../train/streams.js')
   const codes = allCodes(form)
@@ -225,8 +234,13 @@ const referencePlayers = async (form: ReturnType<typeof import('../tasks/guessin
 }
 
 const measureScaling = async (size: Size): Promise<DemoResults['scaling']> => {
-  const [{ measureScaling, scalingExponents }, { progress }] = await Promise.all([import('../theory/scaling.js'), import('../util/progress.js')])
-  const setup = { family: 'ring', radius: 'occupancy', sizes: [2, 3, 4, 5, 6, 8], seeds: size.scalingSeeds, delta: 0.001, gamma: 0.95, levels: 4, actions: 3, seed: 1 } as const
+  const [{ measureScaling, scalingExponents }, { progress }] = await Promise.all([
+    import('../theory/scaling.js'), import('../util/progress.js'),
+  ])
+  const setup = {
+    family: 'ring', radius: 'occupancy', sizes: [2, 3, 4, 5, 6, 8], seeds: size.scalingSeeds,
+    delta: 0.001, gamma: 0.95, levels: 4, actions: 3, seed: 1,
+  } as const
   const bar = progress('scaling', setup.sizes.length * setup.seeds, 'stages')
   let done = 0
   const table = measureScaling(setup, () => bar.update(++done))

@@ -38,7 +38,12 @@ export interface DemoResults {
   readonly command: string
   readonly engine: string
   readonly runs: readonly DemoRun[]
-  readonly guessing: { readonly source: string; readonly games: number; readonly turns: number; readonly players: readonly GuessingPlayer[] }
+  readonly guessing: {
+    readonly source: string
+    readonly games: number
+    readonly turns: number
+    readonly players: readonly GuessingPlayer[]
+  }
   readonly scaling: { readonly setup: ScalingSetup; readonly quantities: Record<Quantity, ScalingExponent> }
 }
 
@@ -57,17 +62,39 @@ export const demoText = (results: DemoResults): string => [
   tableText(scalingTable(results)),
 ].join('\n')
 
-/** Write index.html, and every figure as SVG, PNG and CSV, below `folder`. @returns the page's path. @throws InputError when a file cannot be written */
+/**
+ * Write index.html, and every figure as SVG, PNG and CSV, below `folder`.
+ *
+ * @returns the page's path
+ * @throws InputError when a file cannot be written
+ */
 export const writeDemoReport = async (folder: string, results: DemoResults): Promise<string> => {
   const figures = [
-    { name: 'learning', rows: learningRows(results), draw: learningCurves, text: {
-      title: 'Held-out problems answered right, as training goes on', subtitle: 'bands: 95 % bootstrap intervals over problems' } },
-    { name: 'kl', rows: klRows(results), draw: klPerUpdate, text: {
-      title: 'Every accepted update stays inside its trust region', subtitle: 'measured on the rollouts of the update; dashed: the radius δ' } },
-    { name: 'certificate', rows: certificateRows(results), draw: certificateAgainstImprovement, text: {
-      title: 'What a stage is certified for, and what it brought', subtitle: 'TeamTR; bands: 95 % Student intervals over problems' } },
-    { name: 'penalty', rows: penaltyRows(results), draw: (rows: readonly Row[], text: { title: string; subtitle: string }) => growth(rows, { ...text, y: 'penalty of a stage / c' }), text: {
-      title: 'The guarantee’s penalty: n² when stale, n when resampled', subtitle: 'exact, on synthetic ring teams; α: slope on logarithms' } },
+    {
+      name: 'learning', rows: learningRows(results), draw: learningCurves,
+      text: { title: 'Held-out problems answered right, as training goes on', subtitle: 'bands: 95 % bootstrap intervals over problems' },
+    },
+    {
+      name: 'kl', rows: klRows(results), draw: klPerUpdate,
+      text: {
+        title: 'Every accepted update stays inside its trust region',
+        subtitle: 'measured on the rollouts of the update; dashed: the radius δ',
+      },
+    },
+    {
+      name: 'certificate', rows: certificateRows(results), draw: certificateAgainstImprovement,
+      text: {
+        title: 'What a stage is certified for, and what it brought',
+        subtitle: 'TeamTR; bands: 95 % Student intervals over problems',
+      },
+    },
+    {
+      name: 'penalty', rows: penaltyRows(results), draw: penaltyCurves,
+      text: {
+        title: 'The guarantee’s penalty: n² when stale, n when resampled',
+        subtitle: 'exact, on synthetic ring teams; α: slope on logarithms',
+      },
+    },
   ]
   const drawn = new Map<string, { svg: string; alt: string }>()
   for (const { name, rows, draw, text } of figures) {
@@ -83,12 +110,16 @@ export const writeDemoReport = async (folder: string, results: DemoResults): Pro
   return page
 }
 
+const penaltyCurves = (rows: readonly Row[], text: { title: string; subtitle: string }): ReturnType<typeof growth> =>
+  growth(rows, { ...text, y: 'penalty of a stage / c' })
+
 const sections = (results: DemoResults, figure: (name: string) => { svg: string; alt: string }): Section[] => [
   {
     heading: 'Relay arithmetic: the team before and after',
     text: [
-      'Agents take turns on one shared context. Each adds its operation to the running result, an error goes on to the next agent, and a later agent can repair it. ' +
-      'Both methods make the same number of updates from the same untrained team; they differ in whose rollouts an update learns from.',
+      'Agents take turns on one shared context. Each adds its operation to the running result, an error goes on to the next agent, and a ' +
+      'later agent can repair it. Both methods make the same number of updates from the same untrained team; they differ in whose ' +
+      'rollouts an update learns from.',
       `${results.engine}. Made by: ${results.command}`,
     ],
     table: relayTable(results),
@@ -96,23 +127,49 @@ const sections = (results: DemoResults, figure: (name: string) => { svg: string;
   },
   {
     heading: 'The trust region',
-    text: ['An update whose measured divergence from the agent’s behaviour exceeds δ is scaled back along the update until it holds, or refused.'],
+    text: [
+      'An update whose measured divergence from the agent’s behaviour exceeds δ is scaled back along the update until it holds, ' +
+      'or refused.',
+    ],
     figures: [figure('kl')],
   },
   {
     heading: 'Certificate and measured improvement',
-    text: ['Theorem 3.6 and the active-mass certificate, from sampled estimates: a diagnostic, not a proof. The worst-case penalty c Σ√δ is far larger than what a small update can bring, ' +
-      'so the certificate lies far below the measured improvement: it holds, and at this δ it says little.'],
+    text: [
+      'Theorem 3.6 and the active-mass certificate, from sampled estimates: a diagnostic, not a proof. The worst-case penalty c Σ√δ is ' +
+      `far larger than what a small update can bring, so at this δ a certificate says little. ${certificatesThatHeld(results)}`,
+    ],
     figures: [figure('certificate')],
   },
-  { heading: `Guessing numbers: ${results.guessing.source}`, text: ['A team this small hardly learns to be consistent with the answers so far: the table says what was measured.'], table: guessingTable(results) },
-  { heading: scalingHeading(results), text: ['Exact evaluation on synthetic team MDPs; no sampling. Penalties are upper bounds on what can be lost; the first rows say what was.'], table: scalingTable(results), figures: [figure('penalty')] },
+  {
+    heading: `Guessing numbers: ${results.guessing.source}`,
+    text: ['A team this small hardly learns to be consistent with the answers so far: the table says what was measured.'],
+    table: guessingTable(results),
+  },
+  {
+    heading: scalingHeading(results),
+    text: [
+      'Exact evaluation on synthetic team MDPs; no sampling. Penalties are upper bounds on what can be lost; the first rows say what was.',
+    ],
+    table: scalingTable(results),
+    figures: [figure('penalty')],
+  },
 ]
 
+const stageCertificates = ({ runs }: DemoResults) =>
+  runs[0].records.flatMap(({ stage, stageCertificate }) => (stageCertificate ? [{ stage: stage + 1, ...stageCertificate }] : []))
+
+const certificatesThatHeld = (results: DemoResults): string => {
+  const stages = stageCertificates(results)
+  const held = stages.filter(({ bound, activeMass, improvement }) => Math.max(bound, activeMass) <= improvement.high)
+  return `In ${held.length} of ${stages.length} stages neither lies above the interval of the measured improvement.`
+}
+
 const tableText = ({ header, rows }: Table): string => textTable(header, rows)
-const percent = (x: number): string => `${(100 * x).toFixed(1)} %`
-const points = ({ estimate, low, high }: Estimate): string => `${(100 * estimate).toFixed(1)} [${(100 * low).toFixed(1)}, ${(100 * high).toFixed(1)}]`
-const interval = ({ estimate, low, high }: Estimate): string => `${percent(estimate)} [${(100 * low).toFixed(1)}, ${(100 * high).toFixed(1)}]`
+const percent = (x: number): string => `${hundred(x)} %`
+const hundred = (x: number): string => (100 * x).toFixed(1)
+const points = ({ estimate, low, high }: Estimate): string => `${hundred(estimate)} [${hundred(low)}, ${hundred(high)}]`
+const interval = ({ estimate, low, high }: Estimate): string => `${percent(estimate)} [${hundred(low)}, ${hundred(high)}]`
 
 const relayTable = ({ runs }: DemoResults): Table => ({
   header: ['team', 'right, 95 %', 'gain in points, 95 %', 'updates', 'largest KL/δ', 'scaled back', 'refused', 'seconds'],
@@ -138,7 +195,8 @@ const guessingTable = ({ guessing: { players } }: DemoResults): Table => ({
 })
 
 const scalingHeading = ({ scaling: { setup } }: DemoResults): string =>
-  `How one stage scales with the team: ${setup.family}, γ = ${setup.gamma}, ${setup.radius} radius δ = ${setup.delta}, means over ${setup.seeds} seeds`
+  `How one stage scales with the team: ${setup.family}, γ = ${setup.gamma}, ${setup.radius} radius δ = ${setup.delta}, ` +
+  `means over ${setup.seeds} seeds`
 
 const scalingTable = ({ scaling: { setup, quantities } }: DemoResults): Table => ({
   header: ['quantity', ...setup.sizes.map((n) => `n = ${n}`), 'α', '95 %'],
@@ -152,23 +210,27 @@ const scalingTable = ({ scaling: { setup, quantities } }: DemoResults): Table =>
     ]
   }),
 })
-const scalingShown: readonly Quantity[] = ['drift', 'gap', 'thm36', 'activeMass', 'thm37Paper', 'thm37Exact', 'activeMassStale', 'ownStates']
+const scalingShown: readonly Quantity[] = [
+  'drift', 'gap', 'thm36', 'activeMass', 'thm37Paper', 'thm37Exact', 'activeMassStale', 'ownStates',
+]
 
 const learningRows = ({ runs }: DemoResults): Row[] =>
-  runs.flatMap(({ method, evaluations }) => evaluations.map(({ stage, reward: { estimate, low, high } }) => ({ stage, method, value: estimate, low, high })))
+  runs.flatMap(({ method, evaluations }) =>
+    evaluations.map(({ stage, reward: { estimate, low, high } }) => ({ stage, method, value: estimate, low, high })))
 
 const klRows = ({ runs }: DemoResults): Row[] =>
   runs.flatMap(({ method, records }) => records.map(({ update, kl, delta }) => ({ update, method, kl, delta })))
 
-const certificateRows = ({ runs }: DemoResults): Row[] =>
-  runs[0].records.flatMap(({ stage, stageCertificate: c }) => c === null ? [] : [
-    { stage: stage + 1, panel: 'measured', quantity: 'measured improvement', value: c.improvement.estimate, low: c.improvement.low, high: c.improvement.high },
-    { stage: stage + 1, panel: 'certified', quantity: 'Theorem 3.6', value: c.bound, low: null, high: null },
-    { stage: stage + 1, panel: 'certified', quantity: 'active mass (ours)', value: c.activeMass, low: null, high: null },
+const certificateRows = (results: DemoResults): Row[] =>
+  stageCertificates(results).flatMap(({ stage, bound, activeMass, improvement: { estimate, low, high } }) => [
+    { stage, panel: 'measured', quantity: 'measured improvement', value: estimate, low, high },
+    { stage, panel: 'certified', quantity: 'Theorem 3.6', value: bound, low: null, high: null },
+    { stage, panel: 'certified', quantity: 'active mass (ours)', value: activeMass, low: null, high: null },
   ])
 
 const penaltyRows = ({ scaling: { quantities } }: DemoResults): Row[] =>
   (['thm37Paper', 'thm37Exact', 'thm36', 'activeMassStale', 'activeMass'] as const).flatMap((name) => {
     const { means, fit } = quantities[name]
-    return means.map(({ n, interval }) => ({ n, series: `${QUANTITIES[name].label}${fit ? `, α = ${fit.alpha.toFixed(2)}` : ''}`, value: interval.estimate }))
+    const series = `${QUANTITIES[name].label}${fit ? `, α = ${fit.alpha.toFixed(2)}` : ''}`
+    return means.map(({ n, interval }) => ({ n, series, value: interval.estimate }))
   })

@@ -1,4 +1,4 @@
-import { basename, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import type { ExportedRun } from '../train/exportRun.js'
 import { progress, type Progress } from '../util/progress.js'
@@ -53,16 +53,17 @@ const whole = (text: string): number => {
 }
 
 const exportCommand = async (folder: string, options: Options): Promise<void> => {
-  const [{ initEngine }, { exportRun }, { CASE_FORMAT, jsonNumber, stageInputToJson }, { readRun }, { writeAtomic }] = await Promise.all([
+  const [{ initEngine }, { exportRun }, { CASE_FORMAT, jsonNumber, stageInputToJson }, { readRun }, { writableFolder, writeAtomic }] = await Promise.all([
     import('../train/backend.js'), import('../train/exportRun.js'), import('../theory/json.js'), import('../train/runFolder.js'), import('../util/files.js'),
   ])
   readRun(folder)
   await initEngine(options.engine)
+  const out = options.out ?? join(folder, 'exact.json')
+  writableFolder(dirname(out))
   let bar: Progress | undefined
   const found = await exportRun(folder, { ...options, onProgress: (done, total) => (bar ??= progress('reading', total, 'contexts and prefixes')).update(done) })
   bar?.end()
 
-  const out = options.out ?? join(folder, 'exact.json')
   const name = `${basename(resolve(folder))}-${found.teams.at(-1)!.updates}`
   writeAtomic(out, `${JSON.stringify({ format: CASE_FORMAT, id: name, family: 'trained-team', note: describe(found, options.on), input: stageInputToJson(found.input) })}\n`)
   const text = options.json

@@ -17,7 +17,7 @@ interface Options {
 /** `teamtr figures`: every figure, from the tables in data/. */
 export const addFigures = (program: Command): void => {
   program.command('figures')
-    .description('Draw every figure from the tables in data/: SVG, PNG, Vega-Lite JSON and the CSV that it draws, with a gallery page')
+    .description('draw every figure from the tables in data/: SVG, PNG, Vega-Lite JSON and the CSV that it draws, with a gallery page')
     .option('--out <dir>', 'folder to write to', 'runs/figures')
     .option('--only <names...>', 'these figures only; a name without its table is then an error')
     .option('--data <dir>', 'folder of the tables', fileURLToPath(new URL('../../data/', import.meta.url)))

@@ -7,6 +7,7 @@ import { addVerify } from './verify.js'
 import { addDemo } from './demo.js'
 import { addDoctor } from './doctor.js'
 import { addEval } from './eval.js'
+import { addExact } from './exact.js'
 import { addExport } from './export.js'
 import { addFigures } from './figures.js'
 import { addKernel } from './kernel.js'
@@ -31,29 +32,43 @@ const program = new Command('teamtr')
   .description('Trust-region fine-tuning of multi-agent LLM teams (TeamTR): theory, training, figures')
   .version(version)
   .configureOutput({ outputError: (text, write) => write(`teamtr: ${oneLine(said(text))}; --help lists the options\n`) })
+  .addHelpText('after', '\nteamtr COMMAND --help says what a command takes. A first look, in a minute: teamtr demo --quick')
   .exitOverride()
 
 // One line a command: each file adds its command and imports what is heavy only when that command runs.
-addAdapters(program)
+program.commandsGroup('Train and evaluate teams:')
+addDemo(program)
+addTrain(program)
+addRuns(program)
+addTokenShifts(program)
+addEval(program)
+addScore(program)
+program.commandsGroup('Theory:')
 addCheck(program)
 addVerify(program)
-addDemo(program)
-addDoctor(program)
-addEval(program)
+addScaling(program)
+addWorstCase(program)
+addExact(program)
 addExport(program)
-addFigures(program)
-addKernel(program)
-addRuns(program)
+program.commandsGroup('Language models:')
+addPull(program)
 addGenerate(program)
 addLogits(program)
 addMerge(program)
-addPull(program)
-addScaling(program)
-addScore(program)
-addTrain(program)
+addAdapters(program)
+program.commandsGroup('Figures and notebooks:')
 addTables(program)
-addTokenShifts(program)
-addWorstCase(program)
+addFigures(program)
+addKernel(program)
+program.commandsGroup('Set-up and help:')
+addDoctor(program)
+program.helpCommand('help [command]')
+
+// A reader that has seen enough (`teamtr … | head`) is no error. What goes to files too is written there before it is printed.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+  process.exit()
+})
 
 /** Exit codes: 0 done, 1 a check failed, 2 the input was wrong. */
 const run = async (): Promise<void> => {

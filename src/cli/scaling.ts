@@ -24,7 +24,7 @@ export const addScaling = (program: Command): void => {
   program
     .command('scaling')
     .description(
-      'Run one exact stage on random teams of growing size: how actual gaps and guaranteed penalties grow with n, each with its exponent α',
+      'run one exact stage on random teams of growing size: how actual gaps and guaranteed penalties grow with n, each with its exponent α',
     )
     .option('--n <sizes>', 'team sizes, ascending, separated by commas', '2,3,4,5,6,8')
     .option(
@@ -56,9 +56,10 @@ Exit codes: 0 done, 2 a wrong option.
 Example: teamtr scaling --n 2,4,8,16,32 --out data`,
     )
     .action(async (options: Options) => {
-      const { measureScaling, scalingExponents } = await import('../theory/scaling.js')
+      const { checkScalingSetup, measureScaling, scalingExponents } = await import('../theory/scaling.js')
       const { progress } = await import('../util/progress.js')
       const setups = readSetups(options)
+      setups.forEach(checkScalingSetup)
       if (options.out !== undefined) (await import('../util/files.js')).writableFolder(options.out)
       const bar = progress('scaling', setups.length * setups[0].sizes.length * setups[0].seeds, 'stages')
       let done = 0
@@ -70,8 +71,8 @@ Example: teamtr scaling --n 2,4,8,16,32 --out data`,
         ),
       }))
       bar.end()
-      process.stdout.write(`${options.json ? JSON.stringify(results, null, 2) : (await Promise.all(results.map(readable))).join('\n\n')}\n`)
       if (options.out !== undefined) await writeTables(options.out, results)
+      process.stdout.write(`${options.json ? JSON.stringify(results, null, 2) : (await Promise.all(results.map(readable))).join('\n\n')}\n`)
     })
 }
 

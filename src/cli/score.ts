@@ -23,7 +23,7 @@ const SHOWN_ERRORS = 20
 /** `teamtr score`: given responses against a benchmark's records. */
 export const addScore = (program: Command): void => {
   program.command('score')
-    .description('Score given responses to a benchmark: per response and in total, with 95 % intervals over the problems')
+    .description('score given responses to a benchmark: per response and in total, with 95 % intervals over the problems')
     .requiredOption('--benchmark <name>', 'which benchmark (the names are below)')
     .requiredOption('--data <file>', 'its records in their public format: .jsonl, .json, .parquet (planbench also .pddl, one or a folder)')
     .requiredOption('--responses <file>', 'JSONL: {"id", "response"} a line, and "sample" where a record has several responses')

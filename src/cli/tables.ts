@@ -7,7 +7,7 @@ import { progress } from '../util/progress.js'
 /** `teamtr tables`: the small tables that figures are drawn from. */
 export const addTables = (program: Command): void => {
   program.command('tables')
-    .description('Compute the small tables that figures are drawn from (the large ones have their own commands: scaling, worst-case)')
+    .description('compute the small tables that figures are drawn from (the large ones have their own commands: scaling, worst-case)')
     .argument('[names...]', `which ones: ${Object.keys(tables).join(', ')}; all by default`)
     .option('--out <dir>', 'folder to write NAME.csv to', 'data')
     .addHelpText('after', `

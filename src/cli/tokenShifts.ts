@@ -17,7 +17,7 @@ interface Options {
 /** `teamtr token-shifts`: one update, in and out of its trust region. */
 export const addTokenShifts = (program: Command): void => {
   program.command('token-shifts')
-    .description('One update of a warmed-up team, as proposed and as scaled back into its trust region: how far each moves the log-probability of every token')
+    .description('one update of a warmed-up team, as proposed and as scaled back into its trust region: how far each moves the log-probability of every token')
     .argument('[config]', 'a training configuration (YAML or JSON); the defaults without one')
     .option('--steps <n>', 'gradient steps of the update, in place of the configuration’s: more of them propose a larger step')
     .option('--no-penalty', 'without the KL penalty in the objective (β = 0), as an update that knows nothing of a trust region')

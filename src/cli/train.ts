@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { InvalidArgumentError, type Command } from 'commander'
+import { methodList } from '../train/methods.js'
 import type { Estimate } from '../train/stage.js'
 import type { RunSummary } from '../train/summary.js'
 import { duration, progress, type Progress } from '../util/progress.js'
@@ -24,7 +25,7 @@ export const addTrain = (program: Command): void => {
     .argument('[config]', 'YAML or JSON; every field has a default, and without a file all are used: the relay team of three')
     .option('--out <folder>', 'the run folder (default: runs/CONFIG-METHOD-SEED)')
     .option('--resume', 'continue the run in the folder; more --stages may be asked for')
-    .option('--method <name>', 'teamtr, or stale: rollouts from the start of the stage')
+    .option('--method <name>', 'one of those below')
     .option('--seed <number>', 'everything random follows from it', whole)
     .option('--stages <number>', 'stages; in each, every agent is updated once', whole)
     .option('--engine <name>', 'tensorflow, webgpu, wasm or cpu (default: $TEAMTR_ENGINE, else the fastest that is set up)')
@@ -33,6 +34,9 @@ export const addTrain = (program: Command): void => {
 The folder holds config.json (complete: it can be trained again), log.jsonl (one line per update), evaluations.jsonl (held-out
 problems) and the latest two checkpoints. Stopped by Ctrl-C or killed, the run continues with --resume and the same numbers as if it
 had not been. A repeated run writes the same log but for "seconds", the last entry of each line.
+
+Methods, all of them settings of one loop; what a method brings for other sections stands beneath what the configuration says there:
+${methodList()}
 
 Exit codes: 0 done, 2 wrong input (nothing is changed then), 130 stopped by Ctrl-C.
 

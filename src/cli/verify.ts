@@ -20,7 +20,7 @@ interface Options {
 export const addVerify = (program: Command): void => {
   program
     .command('verify')
-    .description('Check every lemma, proposition, theorem and certificate on random team MDPs, both sides computed exactly')
+    .description('check every lemma, proposition, theorem and certificate on random team MDPs, both sides computed exactly')
     .option('--cases <n>', 'number of cases', whole(1), 10_000)
     .option('--seed <s>', 'seed of the cases', whole(0), 1)
     .option('--first <k>', 'number of the first case (to run one again: --first K --cases 1)', whole(0), 0)

@@ -29,7 +29,7 @@ export const addWorstCase = (program: Command): void => {
   program
     .command('worst-case')
     .description(
-      'Search small MDPs and updates for the largest (actual loss)/(penalty) of each bound, and families for the fastest growing stale gap',
+      'search small MDPs and updates for the largest (actual loss)/(penalty) of each bound, and families for the fastest growing stale gap',
     )
     .option('--gamma <list>', 'discounts, separated by commas: the slack of a constant depends on γ', '0.001,0.01,0.1,0.5,0.9,0.99')
     .option('--evaluations <k>', 'stages tried per statement and discount', '6000')
@@ -52,8 +52,8 @@ Example: teamtr worst-case --gamma 0.9,0.99 --evaluations 20000`,
       const [tries, start] = [whole('evaluations', evaluations, 100), whole('seed', seed, 0)]
       if (out !== undefined) (await import('../util/files.js')).writableFolder(out)
       const result = await search(gammas, tries, start)
-      process.stdout.write(`${json ? JSON.stringify(result, plain, 2) : await readable(gammas, result)}\n`)
       if (out !== undefined) await writeTables(out, result)
+      process.stdout.write(`${json ? JSON.stringify(result, plain, 2) : await readable(gammas, result)}\n`)
       if (result.worst.some(({ ratio }) => ratio > 1 + 1e-6)) process.exitCode = 1
     })
 }

@@ -65,7 +65,7 @@ export const ROUNDS = 2
  * @throws InputError when a setting is out of range or an MDP would be too large
  */
 export const measureScaling = (setup: ScalingSetup, onStage: () => void = () => {}): ScalingTable => {
-  checkSetup(setup)
+  checkScalingSetup(setup)
   const table = Object.fromEntries(
     Object.keys(QUANTITIES).map((name) => [name, setup.sizes.map((n) => ({ n, samples: new Float64Array(setup.seeds) }))]),
   ) as ScalingTable
@@ -137,7 +137,8 @@ const MOST_WORK = 50_000_000
 const transitions = ({ family, levels, actions }: ScalingSetup, n: number): number =>
   family === 'tree' ? (actions * (actions ** (n + 1) - 1)) / (actions - 1) : n * levels * actions * levels
 
-const checkSetup = (setup: ScalingSetup): void => {
+/** @throws InputError when a setting is out of range or an MDP would be too large: as measureScaling does, before anything is computed */
+export const checkScalingSetup = (setup: ScalingSetup): void => {
   const { sizes, delta, gamma, levels, actions, seeds, seed } = setup
   for (const [name, value, least, most] of [
     ['levels', levels, 1, MOST_WORK],

@@ -1,8 +1,9 @@
 /**
  * Checkpoints of a run: `checkpoints/000012/` after 12 updates, with all that the 13th needs.
  *
- *     agent-0.safetensors …  θ and Adam's moments, bit for bit
- *     state.json             where the run stands, its rollouts, β and Adam's steps per agent, and how long the log was
+ *     agent-0.safetensors …  θ and Adam's moments, bit for bit; θ at the start of the run too, where the objective refers to it
+ *     critic.safetensors     the same of the critic, where there is one
+ *     state.json             where the run stands, its rollouts, β and Adam's steps per agent, of the critic, and how long the log was
  *
  * A checkpoint is written under a temporary name and renamed, so a folder with its final name is whole. Random numbers need no state:
  * each stream follows from the seed and its place (streams.ts).
@@ -14,6 +15,7 @@ import { InputError, messageOf } from '../util/errors.js'
 import { makeFolder, readJson, writeAtomic } from '../util/files.js'
 import { show, validate } from '../util/validate.js'
 import type { Config } from './config.js'
+import { criticLayout, type Critic } from './critic.js'
 import { readVectors, writeVectors } from './model/checkpoint.js'
 import { openLanguageAgents } from './languageTeam.js'
 import { fileIn, firstDifference } from './runFolder.js'
@@ -32,6 +34,7 @@ const rolloutsSchema = z.strictObject({
   problems: z.array(z.string()),
   group: z.int().min(1),
   episodes: z.array(z.strictObject({ problem: index, messages: z.array(messageSchema), context: z.string(), reward: z.number(), return: z.number() })),
+  sampled: z.strictObject({ returns: numbers, rewards: numbers, episodes: index, tokens: index }).optional(),
 })
 
 const stateSchema = z.strictObject({
@@ -48,6 +51,7 @@ const stateSchema = z.strictObject({
     model: z.string().optional(),
     lora: z.unknown().optional(),
   })),
+  criticSteps: index.optional(),
   state: z.strictObject({
     stage: index,
     position: index,
@@ -57,32 +61,40 @@ const stateSchema = z.strictObject({
     logRatios: numbers,
     startReturns: numbers,
     steps: z.array(z.strictObject({ surrogate: z.number(), zeta: z.number(), radius: z.number(), rho: z.number(), fresh: z.boolean() })),
+    probe: z.strictObject({ behaviour: rolloutsSchema, logRatios: numbers, current: rolloutsSchema }).nullable().default(null),
   }),
 })
 
 /** What goes into state.json beside the team. */
-export type Saved = Omit<z.output<typeof stateSchema>, 'version' | 'agents' | 'state'> & { readonly state: StageState }
+export type Saved = Omit<z.output<typeof stateSchema>, 'version' | 'agents' | 'criticSteps' | 'state'> & { readonly state: StageState }
 
 /** Updates done. */
 export const updatesDone = ({ stage, position, order }: StageState): number => stage * order.length + position
+
+/** An agent's vectors, and the critic's. */
+const MOMENTS = ['theta', 'first', 'second'] as const
 
 /** How many are kept. */
 const KEEP = 2
 
 /** Write a checkpoint and drop older ones. @throws InputError when it cannot be written */
-export const writeCheckpoint = async (folder: string, team: Team, saved: Saved): Promise<void> => {
+export const writeCheckpoint = async (folder: string, config: Pick<Config, 'critic'>, team: Team, saved: Saved): Promise<void> => {
   const all = fileIn.checkpoints(folder)
   const name = String(updatesDone(saved.state)).padStart(6, '0')
   const temporary = join(all, `${name}.tmp`)
   try {
     rmSync(temporary, { recursive: true, force: true })
     makeFolder(temporary)
-    for (const [i, { policy, theta, optimiser: { first, second } }] of team.agents.entries()) {
-      await writeVectors(join(temporary, agentFile(i)), policy.layout, { theta, first, second })
+    for (const [i, { policy, theta, initial, optimiser: { first, second } }] of team.agents.entries()) {
+      await writeVectors(join(temporary, agentFile(i)), policy.layout, { theta, first, second, ...(initial && { initial }) })
+    }
+    if (team.critic) {
+      const { theta, optimiser: { first, second } } = team.critic
+      await writeVectors(join(temporary, CRITIC), criticLayout(config), { theta, first, second })
     }
     const agents = team.agents.map(({ beta, delta, optimiser: { steps }, pretrained }) =>
       ({ beta, delta, adamSteps: steps, ...(pretrained && { model: pretrained.fingerprint, lora: pretrained.lora }) }))
-    writeAtomic(join(temporary, 'state.json'), JSON.stringify({ version: 2, ...saved, agents }))
+    writeAtomic(join(temporary, 'state.json'), JSON.stringify({ version: 2, ...saved, agents, criticSteps: team.critic?.optimiser.steps }))
     rmSync(join(all, name), { recursive: true, force: true })
     renameSync(temporary, join(all, name))
     const keep = checkpointNames(folder).slice(-KEEP)
@@ -93,6 +105,7 @@ export const writeCheckpoint = async (folder: string, team: Team, saved: Saved):
   }
 }
 
+const CRITIC = 'critic.safetensors'
 const agentFile = (agent: number): string => `agent-${agent}.safetensors`
 
 /** In ascending order. */
@@ -122,28 +135,38 @@ export const readCheckpoint = (folder: string, config: Config, name?: string): {
     }
   }
   const file = join(at, 'state.json')
-  const { agents, ...saved } = whole(() => {
+  const { agents, criticSteps, ...saved } = whole(() => {
     const state = validate(stateSchema, readJson(file), file)
     if (state.agents.length === config.team.agents) return state
     throw new InputError(`${file}: agents: holds ${state.agents.length}; the run has ${config.team.agents}`)
   })
+  const readAgent = (opened: OpenAgent, i: number): Agent => {
+    const { beta, delta, adamSteps } = agents[i]
+    const keys: ('theta' | 'first' | 'second' | 'initial')[] = config.objective.reference === 'initial' ? [...MOMENTS, 'initial'] : [...MOMENTS]
+    const { theta, first, second, initial } = readVectors(join(at, agentFile(i)), opened.policy.layout, keys).vectors
+    return { ...opened, theta, ...(initial && { initial }), optimiser: { steps: adamSteps, first, second }, beta, delta }
+  }
+  const readCritic = (): Critic => {
+    if (criticSteps === undefined) throw new InputError(`${file}: criticSteps: missing; the run has a critic`)
+    const { theta, first, second } = readVectors(join(at, CRITIC), criticLayout(config), MOMENTS).vectors
+    return { theta, optimiser: { steps: criticSteps, first, second } }
+  }
   const opened = openAgents(config)
   try {
     opened.agents.forEach(({ pretrained }, i) => sameModel(config, i, pretrained, agents[i].model, agents[i].lora, file))
-    const read = whole(() => agents.map(({ beta, delta, adamSteps }, i): Agent => {
-      const agent = opened.agents[i]
-      const { theta, first, second } = readVectors(join(at, agentFile(i)), agent.policy.layout, ['theta', 'first', 'second']).vectors
-      return { ...agent, theta, optimiser: { steps: adamSteps, first, second }, beta, delta }
-    }))
-    return { team: { router: config.team.router, agents: read, release: opened.release }, saved }
+    const read = whole(() => opened.agents.map(readAgent))
+    const critic = config.advantage.baseline === 'value' ? whole(readCritic) : undefined
+    return { team: { router: config.team.router, agents: read, release: opened.release, ...(critic && { critic }) }, saved }
   } catch (error) {
     opened.release()
     throw error
   }
 }
 
+type OpenAgent = Pick<Agent, 'policy' | 'voice' | 'pretrained'>
+
 /** The agents of a configuration, without what a checkpoint holds. */
-const openAgents = (config: Config): { agents: Pick<Agent, 'policy' | 'voice' | 'pretrained'>[]; release(): void } => {
+const openAgents = (config: Config): { agents: OpenAgent[]; release(): void } => {
   if (!config.team.members) {
     const { policy, voice } = decoderOf(config)
     return { agents: config.trustRegion.delta.map(() => ({ policy, voice })), release: () => undefined }

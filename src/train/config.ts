@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { InputError } from '../util/errors.js'
 import { show, validate } from '../util/validate.js'
 import { limitsOf, taskSchema } from './environment.js'
+import { methodNamed, methodNames, withDefaultsOfMethod } from './methods.js'
 import { peftName, projections } from './model/projections.js'
 import { agentSchema } from './teamSchema.js'
 
@@ -18,28 +19,17 @@ const methodSettings = z.strictObject({
   /** `scale` it back until its measured divergence holds, `refuse` it whole, or `none`: take it as it is. */
   acceptance: z.enum(['scale', 'refuse', 'none']),
 })
-type MethodSettings = z.output<typeof methodSettings>
-
-const sequential = { resampleEvery: 1, correction: 'none', update: 'sequential', acceptance: 'scale' } as const
-
-/** The methods by name. They differ in nothing but these settings. */
-export const methods: Readonly<Record<string, MethodSettings>> = {
-  teamtr: { ...sequential, occupancy: 'intermediate' },
-  stale: { ...sequential, occupancy: 'stale' },
-  joint: { ...sequential, occupancy: 'stale', update: 'joint', acceptance: 'none' },
-  happo: { ...sequential, occupancy: 'stale', correction: 'compound', acceptance: 'none' },
-  importance: { ...sequential, occupancy: 'stale', correction: 'importance' },
-}
-export const methodNames = Object.keys(methods)
+export type MethodSettings = z.output<typeof methodSettings>
 
 const methodSchema = z
   .union([z.string(), methodSettings.partial().extend({ name: z.string().default('teamtr') })], {
     error: `expected a method's name (${methodNames.join(', ')}), or {name, ${Object.keys(methodSettings.shape).join(', ')}}`,
   })
-  .transform((method, context) => {
-    const { name, ...settings } = typeof method === 'string' ? { name: method } : method
-    if (Object.hasOwn(methods, name)) return { name, ...methods[name], ...settings }
-    context.addIssue({ code: 'custom', message: `expected one of ${methodNames.join(', ')}`, input: method })
+  .transform((given, context) => {
+    const { name, ...settings } = typeof given === 'string' ? { name: given } : given
+    const method = methodNamed(name)?.method
+    if (method) return { name, ...method, ...settings }
+    context.addIssue({ code: 'custom', message: `expected one of ${methodNames.join(', ')}`, input: given })
     return z.NEVER
   })
 
@@ -160,18 +150,41 @@ export const configSchema = z.strictObject({
     topK: count.nullable().default(null),
     /** Longest message, its end included. Default: that of the task; language models: 16 in a game, 512 else. */
     maxTokens: count.optional(),
+    /** Groups of equal return are replaced by those of further problems, in at most so many rounds (DAPO's dynamic sampling). */
+    refill: z.int().min(0).max(100).default(0),
     /** Messages that are sampled at once; null: all. Default: 64 for language models. */
     batch: count.nullable().optional(),
     /** Engines that sample in place of the models here: one for all agents, or one each. */
     server: z.union([serverSchema, z.array(serverSchema).min(1)], { error: 'expected {url, …}, or one for each agent' }).nullable().default(null),
   }),
   advantage: section({
-    /** Divide by the deviation of the group. */
+    /** What returns are compared with: the mean of their group, or the values of a critic (PPO). */
+    baseline: z.enum(['group', 'value']).default('group'),
+    /** λ of generalised advantage estimation, with a critic; γ is the team's. */
+    lambda: z.number().min(0).max(1).default(0.95),
+    /** Divide by the deviation of the group; with a critic: whiten over all messages. */
     normalise: z.boolean().default(true),
     /** ε_norm. */
     epsilon: z.number().min(0).default(1e-6),
     /** A_clip; null for none. */
     clip: z.number().positive().nullable().default(5),
+    /**
+     * A message of more than maxTokens − buffer tokens loses up to `penalty`, in proportion (DAPO): of what advantages are made of, never of what is
+     * reported. null: nothing.
+     */
+    overlong: z.strictObject({ buffer: count, penalty: z.number().positive().default(1) }).nullable().default(null),
+  }),
+  /** The decoder whose values an advantage may be compared with, and how it learns; there is one only with `advantage.baseline: value`. */
+  critic: section({
+    layers: count.default(1),
+    hidden: count.default(32),
+    heads: count.default(2),
+    intermediate: count.default(64),
+    /** Of a shared context it reads the last so many bytes. */
+    bytes: count.default(512),
+    /** Of Adam, on each set of rollouts. */
+    steps: count.default(10),
+    learningRate: z.number().positive().default(3e-3),
   }),
   objective: section({
     /** Gradient steps an update. */
@@ -183,8 +196,18 @@ export const configSchema = z.strictObject({
     }).default(0.2),
     /** Whether w is a message's probability ratio (the action of the team's MDP), or each token has its own. */
     ratio: z.enum(['message', 'token']).default('message'),
-    /** With token ratios a message counts with the sum over its tokens (L^seq), their mean (GRPO), or all tokens count the same (DAPO). */
+    /**
+     * With token ratios a message counts with the sum over its tokens (L^seq), their mean (GRPO), or all tokens count the same (DAPO); in the
+     * divergence that β weighs too.
+     */
     average: z.enum(['sum', 'message', 'token']).default('sum'),
+    /** Of the divergence that β weighs; default: the one that δ bounds. */
+    estimator: z.enum(['exact', 'lowVariance', 'plain']).optional(),
+    /**
+     * What that divergence is from: KL(behaviour‖updated), the one that δ bounds; or, as GRPO has it, KL(updated‖initial) to the agent as it was at the start
+     * of the run, which its team then keeps.
+     */
+    reference: z.enum(['behaviour', 'initial']).default('behaviour'),
     /** Tokens that are computed at once, padding included; null: all. The gradient is the same, the memory is not. Default: 512 for language models. */
     microTokens: count.nullable().optional(),
     /** Compute each block again in the backward pass: memory for one block in place of all, for about a third more time. */
@@ -225,6 +248,16 @@ export const configSchema = z.strictObject({
     /** Default: the rollouts'. */
     temperature: z.number().min(0).max(100).optional(),
   }),
+  /** What is measured on rollouts of its own and trains nothing (diagnostics.ts, coordination.ts). */
+  diagnostics: section({
+    /** In every so many stages, from the first; 0: never. */
+    every: z.int().min(0).default(0),
+    /** Problems of a probe, and episodes of each. Default: those of the rollouts. */
+    prompts: count.optional(),
+    group: z.int().min(2).max(1e4).optional(),
+    /** Whether the evaluations before and after training also measure coordination. */
+    coordination: z.boolean().default(false),
+  }),
   checkpoint: section({
     /** After every so many updates. */
     every: count.default(1),
@@ -238,7 +271,8 @@ export type ConfigInput = z.input<typeof configSchema>
 export type Config = ReturnType<typeof complete>
 
 /** @throws InputError naming the field, what it holds and what would be right */
-export const parseConfig = (value: unknown, where = 'config'): Config => complete(validate(configSchema, value ?? {}, where), where)
+export const parseConfig = (value: unknown, where = 'config'): Config =>
+  complete(validate(configSchema, withDefaultsOfMethod(value ?? {}), where), where)
 
 const complete = (config: Parsed, where: string) => {
   const wrong = (field: string, holds: unknown, right: string): never => {
@@ -253,7 +287,7 @@ const complete = (config: Parsed, where: string) => {
   if (Array.isArray(config.order) && !isPermutation(config.order, agents)) {
     wrong('order', config.order, `expected a permutation of the agents 0 to ${agents - 1}`)
   }
-  const { trustRegion: { delta, beta, estimator }, objective: { clip, microTokens }, rollout: { topP, topK, server, maxTokens, batch } } = config
+  const { trustRegion: { delta, beta, estimator }, objective: { clip, microTokens }, rollout: { topP, topK, server, maxTokens, batch }, critic } = config
   if (Array.isArray(delta) && delta.length !== agents) {
     wrong('trustRegion.delta', delta, `expected ${agents} values, one for each agent, or a single one`)
   }
@@ -263,8 +297,12 @@ const complete = (config: Parsed, where: string) => {
   const { kvHeads = config.model.heads, ...model } = config.model
   if (model.heads % kvHeads !== 0) wrong('model.kvHeads', kvHeads, `expected a divisor of heads, ${model.heads}`)
   if (model.hidden % (2 * model.heads) !== 0) wrong('model.hidden', model.hidden, `expected a multiple of 2 · heads, ${2 * model.heads}`)
-  if ((topP < 1 || topK !== null) && estimator !== 'exact') {
-    wrong('trustRegion.estimator', estimator, `with rollout.${topP < 1 ? 'topP' : 'topK'} only exact is right: the others need tokens drawn from the whole policy`)
+  if (critic.hidden % (2 * critic.heads) !== 0) wrong('critic.hidden', critic.hidden, `expected a multiple of 2 · heads, ${2 * critic.heads}`)
+  const estimators = { 'trustRegion.estimator': estimator, 'objective.estimator': config.objective.estimator ?? estimator }
+  for (const [field, holds] of Object.entries(estimators)) {
+    if ((topP < 1 || topK !== null) && holds !== 'exact') {
+      wrong(field, holds, `with rollout.${topP < 1 ? 'topP' : 'topK'} only exact is right: the others need tokens drawn from the whole policy`)
+    }
   }
   const { turns, messageTokens } = limitsOf(config.task, agents)
   return {
@@ -284,8 +322,10 @@ const complete = (config: Parsed, where: string) => {
       ...config.objective,
       clip: typeof clip === 'number' ? { low: clip, high: clip } : clip,
       microTokens: microTokens === undefined ? (members ? 512 : null) : microTokens,
+      estimator: config.objective.estimator ?? estimator,
     },
     trustRegion: { ...config.trustRegion, delta: Array.isArray(delta) ? delta : Array.from({ length: agents }, () => delta) },
+    diagnostics: { ...config.diagnostics, prompts: config.diagnostics.prompts ?? config.rollout.prompts, group: config.diagnostics.group ?? config.rollout.group },
     evaluation: { ...config.evaluation, temperature: config.evaluation.temperature ?? config.rollout.temperature },
   }
 }

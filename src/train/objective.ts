@@ -26,12 +26,12 @@ export type Acting = {
 
 /**
  * @param whole whether the distributions over the whole vocabulary are wanted too
- * @param seed of the masks of dropout, where the policy has it; absent: without dropout
+ * @param dropoutSeed of the masks of dropout, where the policy has it; absent: without dropout
  */
-export const acting = (policy: Policy, theta: tf.Tensor1D, batch: TokenBatch, temperature: number, whole: boolean, seed?: number): Acting => {
-  if (temperature === 1 && !whole) return { logProbs: policy.logProbs(theta, batch, seed) }
-  const plain = policy.logDistributions(theta, batch, seed)
-  const distributions = temperature === 1 ? plain : tf.logSoftmax(tf.div<tf.Tensor2D>(plain, temperature))
+export const acting = (policy: Policy, theta: tf.Tensor1D, batch: TokenBatch, temperature: number, whole: boolean, dropoutSeed?: number): Acting => {
+  const pass = { temperature, dropoutSeed }
+  if (!whole) return { logProbs: policy.logProbs(theta, batch, pass) }
+  const distributions = policy.logDistributions(theta, batch, pass)
   return { logProbs: markedLogProbs(distributions, batch.picks), distributions }
 }
 
@@ -68,6 +68,16 @@ const exactDivergence = (before: tf.Tensor2D, after: tf.Tensor2D): tf.Tensor1D =
     }
   })(after) as tf.Tensor1D
 
+/**
+ * The same towards a fixed reference, KL(π_θ‖π_ref), as GRPO has it: differentiable in what made `updated`. The sampled estimators take the tokens as drawn from
+ * π_θ, which they are at θ_cur; r − 1 − log r with r = π_ref/π_θ is Schulman's k3.
+ */
+export const referenceDivergence = (estimator: Estimator, updated: Acting, reference: Acting): tf.Tensor1D => {
+  if (estimator !== 'exact') return tokenDivergence(estimator, updated, reference)
+  const [logP, logQ] = [updated.distributions!, reference.distributions!]
+  return tf.sum(tf.mul(tf.exp(logP), tf.sub(logP, logQ)), 1)
+}
+
 /** Weights of the n distinct messages, [n] each, already divided by the number of messages. */
 export type Weights = {
   /** Ã⁺. */
@@ -99,9 +109,14 @@ export const tokenWeights = ({ occurrences, spans }: AgentMessages, { ratio, ave
 /** Beyond e^±30 a ratio is only kept finite. */
 const LOG_LIMIT = 30
 
-/** The objective, a scalar to maximise, differentiable in what made `updated`. */
+/**
+ * The objective, a scalar to maximise, differentiable in what made `updated`.
+ *
+ * @param reference what the divergence is to, where that is not the behaviour
+ */
 export const objective = (
   behaviour: Acting, updated: Acting, batch: MessageBatch, weights: Weights, beta: number, { clip, ratio, estimator }: ObjectiveOptions,
+  reference?: Acting,
 ): tf.Scalar => {
   const perToken = (x: tf.Tensor1D): tf.Tensor1D => tf.gather(x, batch.messageOf)
   const logRatio: tf.Tensor1D = tf.sub(updated.logProbs, behaviour.logProbs)
@@ -111,8 +126,8 @@ export const objective = (
   const [positive, negative] = byMessage ? [weights.positive, weights.negative] : [perToken(weights.positive), perToken(weights.negative)]
   const surrogate = tf.sum(tf.sub(tf.mul(positive, tf.minimum(w, 1 + clip.high)), tf.mul(negative, tf.maximum(w, 1 - clip.low))))
   if (beta === 0) return surrogate as tf.Scalar
-  const divergence = tf.sum(tf.mul(perToken(weights.divergence), tokenDivergence(estimator, behaviour, updated)))
-  return tf.sub(surrogate, tf.mul(divergence, beta))
+  const divergence = reference ? referenceDivergence(estimator, updated, reference) : tokenDivergence(estimator, behaviour, updated)
+  return tf.sub(surrogate, tf.mul(tf.sum(tf.mul(perToken(weights.divergence), divergence)), beta))
 }
 
 /** Sums over the tokens of each message, [M] → [n]; the derivative hands each token its message's. */

@@ -44,6 +44,18 @@ export interface Rollouts {
   /** G. Episodes p·G … p·G + G − 1 are those of problem p. */
   readonly group: number
   readonly episodes: readonly Episode[]
+  /** Where groups were refilled (refill.ts): what was sampled, where `episodes` are what was kept. */
+  readonly sampled?: Sampled
+}
+
+/** Of the problems that were drawn first, kept or not, in order, and counts of all that was sampled. */
+export interface Sampled {
+  /** Mean return of each problem. */
+  readonly returns: readonly number[]
+  /** Mean Σ r of each problem. */
+  readonly rewards: readonly number[]
+  readonly episodes: number
+  readonly tokens: number
 }
 
 export interface RolloutOptions {
@@ -115,8 +127,8 @@ const say = (
 }
 
 /** Tokens that were sampled. */
-export const sampledTokens = ({ episodes }: Rollouts): number =>
-  episodes.reduce((sum, { messages }) => messages.reduce((all, { tokens }) => all + tokens.length, sum), 0)
+export const sampledTokens = ({ episodes, sampled }: Rollouts): number =>
+  sampled?.tokens ?? episodes.reduce((sum, { messages }) => messages.reduce((all, { tokens }) => all + tokens.length, sum), 0)
 
 /** Mean of a value of the episodes of each problem: P independent samples, which the G episodes of one problem are not. */
 export const byProblem = ({ problems, group, episodes }: Rollouts, value: (episode: Episode) => number): Float64Array => {
@@ -124,3 +136,12 @@ export const byProblem = ({ problems, group, episodes }: Rollouts, value: (episo
   for (const episode of episodes) means[episode.problem] += value(episode) / group
   return means
 }
+
+/** Episodes that were sampled. */
+export const sampledEpisodes = ({ episodes, sampled }: Rollouts): number => sampled?.episodes ?? episodes.length
+
+/** J of each problem that was drawn at first, whatever was kept: independent samples of J. */
+export const returnsOf = (rollouts: Rollouts): number[] => [...(rollouts.sampled?.returns ?? byProblem(rollouts, (episode) => episode.return))]
+
+/** Σ r of an episode, in the same way. */
+export const rewardsOf = (rollouts: Rollouts): number[] => [...(rollouts.sampled?.rewards ?? byProblem(rollouts, (episode) => episode.reward))]

@@ -89,7 +89,7 @@ const continueRun = async (config: Config, { environment, saved, team: opened }:
   })
   let kept = saved?.state
   const keep = async (state: StageState): Promise<void> => {
-    await writeCheckpoint(folder, team, { engine, logBytes: lengthOf(log), evaluationBytes: lengthOf(evaluations), state })
+    await writeCheckpoint(folder, config, team, { engine, logBytes: lengthOf(log), evaluationBytes: lengthOf(evaluations), state })
     kept = state
   }
   const end = await trainTeam(config, team, {

@@ -66,7 +66,7 @@ export const reopenRun = (folder: string, wanted: Config | undefined, where: str
   try {
     const merged = { ...config, stages: wanted.stages, checkpoint: wanted.checkpoint }
     const other = firstDifference(wanted, merged)
-    if (other) throw new InputError(`${where}: ${other.path}: holds ${show(other.a)}; the run in ${folder} has ${show(other.b)}`)
+    if (other) throw new InputError(`${where}: ${other.path}: holds ${show(other.a)}; the run in ${folder} has ${show(other.b)}: choose another --out`)
     writeAtomic(file, `${JSON.stringify(merged, null, 2)}\n`)
     return { config: merged, unlock }
   } catch (error) {

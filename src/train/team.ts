@@ -5,6 +5,7 @@ import type { ModelSource } from './model/source.js'
 import type { Policy } from './policy.js'
 import type { Voice } from './voice.js'
 import { tf } from './backend.js'
+import { cloneCritic, disposeCritic, type Critic } from './critic.js'
 
 /** One member of a team. Agents may share `policy`, and with it whatever is frozen inside; each has its own θ. */
 export interface Agent {
@@ -12,6 +13,8 @@ export interface Agent {
   readonly voice: Voice
   /** Owned by the team: replaced by an update, which disposes the old one. */
   theta: tf.Tensor1D
+  /** θ at the start of the run, where the objective refers to it; owned by the team. */
+  initial?: tf.Tensor1D
   /** Adam's memory over the agent's updates; owned by the team. */
   optimiser: AdamState
   /** β of the agent's next update. */
@@ -34,6 +37,8 @@ export interface Pretrained {
 export interface Team {
   readonly agents: Agent[]
   readonly router: readonly number[]
+  /** Where advantages are made with one; owned by the team. */
+  critic?: Critic
   /** Frees what is frozen inside of its policies, which copies of the team share: they live no longer than it does. */
   readonly release?: () => void
 }
@@ -50,17 +55,20 @@ export const speak = (task: Task, state: EpisodeState, { voice }: Pick<Agent, 'v
   task.step(state, voice.text(tokens))
 
 /** The same team with its own copies of all that changes. */
-export const cloneTeam = ({ agents, router }: Team): Team => ({
+export const cloneTeam = ({ agents, router, critic }: Team): Team => ({
   router,
-  agents: agents.map(({ theta, optimiser, ...rest }) => ({
+  ...(critic && { critic: cloneCritic(critic) }),
+  agents: agents.map(({ theta, initial, optimiser, ...rest }) => ({
     ...rest,
     theta: tf.clone(theta),
+    ...(initial && { initial: tf.clone(initial) }),
     optimiser: { ...optimiser, first: tf.clone(optimiser.first), second: tf.clone(optimiser.second) },
   })),
 })
 
 /** Frees what the team owns. */
-export const disposeTeam = ({ agents, release }: Team): void => {
-  tf.dispose(agents.map(({ theta, optimiser }) => [theta, optimiser.first, optimiser.second]))
+export const disposeTeam = ({ agents, critic, release }: Team): void => {
+  for (const { theta, initial, optimiser } of agents) tf.dispose([theta, optimiser.first, optimiser.second, ...(initial ? [initial] : [])])
+  if (critic) disposeCritic(critic)
   release?.()
 }

@@ -36,7 +36,7 @@ export const tokenShifts = async (config: Config, team: Team): Promise<TokenShif
   const agent = team.agents[index]
   const options = { ...sampling, gamma, random: stream(seed, 'rollouts', 0, 0) }
   const rollouts = await rollout(task, team, problems('train', prompts, stream(seed, 'problems', 0)), options)
-  const advantages = advantagesOf(rollouts, config.advantage)
+  const advantages = advantagesOf(rollouts, config.advantage, { gamma, maxTokens: sampling.maxTokens })
   const rho = activeMass(rollouts, team.agents.length, gamma)
   const update = async (acceptance: 'none' | 'scale') =>
     (await updateAgents(team, [index], rollouts, advantages, rho, { ...config, method: { ...method, acceptance } }, stream(seed, 'monitor', 0, 0)))[0]

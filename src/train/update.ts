@@ -108,9 +108,9 @@ const start = async ({ agent, rho, messages }: Pick<Climber, 'agent' | 'rho' | '
   return { agent, rho, messages, batches, behaviour, logBehaviour, sample, theta, optimiser, measured: new Map([[0, unmoved]]) }
 }
 
-/** π_cur on a batch, its distributions included where the estimator needs them. */
-const behaviourOf = ({ agent, batches, behaviour }: Climber, b: number, { rollout: { temperature }, trustRegion: { estimator } }: UpdateConfig): Acting =>
-  estimator !== 'exact' || behaviour[b].distributions ? behaviour[b] : acting(agent.policy, agent.theta, batches[b].batch.tokens, temperature, true)
+/** π_cur on a batch. @param whole whether its distributions are needed */
+const behaviourOf = ({ agent, batches, behaviour }: Climber, b: number, whole: boolean, { rollout: { temperature } }: UpdateConfig): Acting =>
+  !whole || behaviour[b].distributions ? behaviour[b] : acting(agent.policy, agent.theta, batches[b].batch.tokens, temperature, true)
 
 /** `objective.steps` steps of Adam, of all agents in turn; where they are several, the ratio of an episode is that of all of them. */
 const climb = async (climbers: readonly Climber[], advantages: Advantages, episodes: number, config: UpdateConfig, random: Random): Promise<void> => {
@@ -131,15 +131,18 @@ const climb = async (climbers: readonly Climber[], advantages: Advantages, episo
 /** One step of Adam along the gradient over all batches. @param random draws the masks of dropout */
 const climbOnce = (climber: Climber, weights: MessageWeights, config: UpdateConfig, random: Random): void => {
   const { agent, batches, theta, optimiser } = climber
-  const { objective: options, trustRegion: { estimator }, rollout: { temperature } } = config
+  const { objective: options, rollout: { temperature } } = config
+  const whole = agent.beta > 0 && options.estimator === 'exact'
+  const refers = agent.beta > 0 && options.reference === 'initial'
   const gradientOn = ({ batch, holds }: MicroBatch, b: number): tf.Tensor1D =>
     tf.tidy(() => {
-      const behaviour = behaviourOf(climber, b, config)
+      const behaviour = behaviourOf(climber, b, whole, config)
       const own = weightTensors(weights, holds)
       const seed = random.int(2 ** 31)
+      const reference = refers ? acting(agent.policy, agent.initial ?? agent.theta, batch.tokens, temperature, whole) : undefined
       const descent = tf.grad((x) => {
-        const updated = acting(agent.policy, x as tf.Tensor1D, batch.tokens, temperature, estimator === 'exact', seed)
-        return tf.neg(objective(behaviour, updated, batch, own, agent.beta, { ...options, estimator }))
+        const updated = acting(agent.policy, x as tf.Tensor1D, batch.tokens, temperature, whole, seed)
+        return tf.neg(objective(behaviour, updated, batch, own, agent.beta, options, reference))
       })
       return descent(theta) as tf.Tensor1D
     })
@@ -174,7 +177,7 @@ const valuesAt = async (climber: Climber, theta: tf.Tensor1D, whole: boolean, co
   for (const [b, { batch }] of batches.entries()) {
     const values = tf.tidy(() => {
       const updated = acting(agent.policy, theta, batch.tokens, config.rollout.temperature, whole)
-      return { logProbs: updated.logProbs, exact: whole ? tokenDivergence('exact', behaviourOf(climber, b, config), updated) : undefined }
+      return { logProbs: updated.logProbs, exact: whole ? tokenDivergence('exact', behaviourOf(climber, b, true, config), updated) : undefined }
     })
     logUpdated.push(await values.logProbs.data())
     if (values.exact) exact.push(await values.exact.data())
@@ -252,7 +255,7 @@ export const messageWeights = (
     const advantage = (weights[episode] * factor(episode) * perToken[distinct] * used[message]) / occurrences.length
     positive[distinct] += Math.max(0, advantage)
     negative[distinct] += Math.max(0, -advantage)
-    divergence[distinct] += weigh(episode, turn) / total
+    divergence[distinct] += (perToken[distinct] * weigh(episode, turn)) / total
   }
   return { positive, negative, divergence }
 }

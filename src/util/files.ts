@@ -92,8 +92,8 @@ export const writeAtomic = (file: string, content: string | Uint8Array | Iterabl
 }
 
 /**
- * Make a folder and those above it, where they are missing. (Node's own `recursive` never returns where a parent exists and refuses the folder
- * with ENOENT, as /proc does: v20.)
+ * Make a folder and those above it, where they are missing. (Node's own `recursive` never returns where a parent exists and refuses the
+ * folder with ENOENT, as /proc does: v20.)
  *
  * @throws what mkdir throws
  */

@@ -1,4 +1,5 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,12 +22,13 @@ const teamtr = (args: readonly string[], env: Record<string, string> = {}) =>
       resolve({ status: child.exitCode, stdout, stderr }))
   })
 
-/** Folders that not even root can make: below a file, and in /proc, where mkdir fails in a way of its own. (More: test/util/files.test.ts) */
+/** Folders that not even root can make: below a file, and in /proc, where mkdir fails in a way of its own. */
 const places = [join(file, 'below'), ...(existsSync('/proc/self') ? ['/proc/teamtr'] : [])]
 
 /** A line each; what follows `--out`-like options is the folder. */
 const writers = [
   ['demo', '--quick', '--out'],
+  ['exact', fileURLToPath(new URL('../../configs/relay-tiny.yaml', import.meta.url)), '--out'],
   ['figures', '--out'],
   ['figures', '--recompute', '--data'],
   ['kernel', 'install', '--prefix'],
@@ -57,12 +59,22 @@ describe('a folder that cannot be made or written', () => {
   }, 2 * LIMIT)
 })
 
+it('a reader that has seen enough ends the command quietly', async () => {
+  const child = spawn(process.execPath, [program, '--help'], { stdio: ['ignore', 'pipe', 'pipe'] })
+  child.stdout.destroy()
+  let stderr = ''
+  child.stderr.on('data', (text) => (stderr += String(text)))
+  const [status] = await once(child, 'close') as [number]
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+})
+
 describe('a wrong option', () => {
   it.each([
     ['demo --quik', "unknown option '--quik' (Did you mean --quick?)"],
     ['trian', "unknown command 'trian' (Did you mean train?)"],
     ['train a b', "too many arguments for 'train'. Expected 1 argument but got 2"],
     ['train --seed 1.5', "option '--seed <number>' argument '1.5' is invalid. expected a whole number"],
+    ['demo --seed x', "option '--seed <n>' argument 'x' is invalid. expected a whole number, 0 to 2147483647"],
     ['doctor --require luck', "option '--require <what>' argument 'luck' is invalid. Allowed choices are native, gpu"],
     ['score', "required option '--benchmark <name>' not specified"],
   ])('is one line with code 2: %s', async (args, said) => {
@@ -70,7 +82,6 @@ describe('a wrong option', () => {
   })
 
   it.each([
-    ['demo --quick --seed x', /^teamtr: --seed: holds "x"; /],
     ['demo --quick --gn nowhere.json', /^teamtr: nowhere\.json: no such file\n$/],
     ['demo --quick --engine abacus', /^teamtr: --engine: holds "abacus"; one of tensorflow, /],
     ['figures --only nope', /^teamtr: --only: no figure "nope"; there are /],

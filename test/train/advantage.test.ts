@@ -61,14 +61,14 @@ describe('corrections', () => {
 
   it('compound: the episode’s ratio multiplies its advantage (HAPPO)', () => {
     const without = advantagesOf(rollouts(3, returns), plain)
-    const { used, centred, weights } = advantagesOf(rollouts(3, returns), plain, 'compound', logs)
+    const { used, centred, weights } = advantagesOf(rollouts(3, returns), plain, { correction: 'compound', logRatios: logs })
     used.forEach((a, e) => expect(a).toBeCloseTo(w[e] * without.used[e], 12))
     centred.forEach((a, e) => expect(a).toBeCloseTo(w[e] * without.centred[e], 12))
     expect([...weights]).toEqual([1, 1, 1, 1, 1, 1])
   })
 
   it('importance: means and deviations of a group are weighted ones, and the weights have mean 1', () => {
-    const { used, centred, weights } = advantagesOf(rollouts(3, returns), plain, 'importance', logs)
+    const { used, centred, weights } = advantagesOf(rollouts(3, returns), plain, { correction: 'importance', logRatios: logs })
     const total = w.reduce((a, b) => a + b)
     weights.forEach((x, e) => expect(x).toBeCloseTo((6 * w[e]) / total, 12))
     for (const from of [0, 3]) {
@@ -87,12 +87,12 @@ describe('corrections', () => {
   it('all ratios 1: nothing is corrected', () => {
     const without = advantagesOf(rollouts(3, returns), plain)
     for (const correction of ['compound', 'importance'] as const) {
-      expect(advantagesOf(rollouts(3, returns), plain, correction, [0, 0, 0, 0, 0, 0])).toEqual(without)
+      expect(advantagesOf(rollouts(3, returns), plain, { correction, logRatios: [0, 0, 0, 0, 0, 0] })).toEqual(without)
     }
   })
 
   it('a group whose weights have vanished teaches nothing', () => {
-    const { used, centred } = advantagesOf(rollouts(2, [1, 0, 0, 1]), plain, 'importance', [-2000, -2000, 0, 0])
+    const { used, centred } = advantagesOf(rollouts(2, [1, 0, 0, 1]), plain, { correction: 'importance', logRatios: [-2000, -2000, 0, 0] })
     expect([...used, ...centred].every(Number.isFinite)).toBe(true)
     expect([...used.subarray(0, 2)]).toEqual([0, 0])
   })

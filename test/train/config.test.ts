@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/train/config.js'
+import { methodNames, methods } from '../../src/train/methods.js'
 import { readConfig } from '../../src/util/files.js'
 
 const message = (value: unknown): string => {
@@ -97,5 +98,32 @@ describe('parseConfig', () => {
 
   it('configs/relay-3.yaml shows defaults as they are', () => {
     expect(parseConfig(readConfig(`${configs}relay-3.yaml`))).toEqual(parseConfig({}))
+  })
+})
+
+describe('methods', () => {
+  it.each(methodNames)('%s is a complete configuration, which gives itself back', (name) => {
+    const config = parseConfig({ method: name })
+    expect(config.method.name).toBe(name)
+    expect(parseConfig(JSON.parse(JSON.stringify(config)))).toEqual(config)
+    expect(methods[name].about).toMatch(/^[^\n]{10,120}$/)
+  })
+
+  it('bring defaults for other sections, beneath what the user says', () => {
+    const { objective, trustRegion, advantage } = parseConfig({ method: 'grpo' })
+    expect(objective).toMatchObject({ ratio: 'token', average: 'message', estimator: 'lowVariance', clip: { low: 0.2, high: 0.2 } })
+    expect(trustRegion).toMatchObject({ estimator: 'exact', beta: { initial: 0.04, factor: 1 } })
+    expect(advantage.clip).toBe(null)
+    const own = parseConfig({ method: { name: 'dapo', acceptance: 'refuse' }, objective: { clip: 0.1 }, trustRegion: { beta: { initial: 2 } }, advantage: { clip: 3 } })
+    expect(own.objective).toMatchObject({ clip: { low: 0.1, high: 0.1 }, average: 'token' })
+    expect(own.trustRegion.beta).toMatchObject({ initial: 2, factor: 1, min: 0 })
+    expect(own.method).toMatchObject({ name: 'dapo', acceptance: 'refuse', occupancy: 'stale' })
+    expect(own.advantage.clip).toBe(3)
+  })
+
+  it('find what is wrong beside them in what the user wrote', () => {
+    expect(message({ method: 'dapo', objective: 7 })).toBe('run.yaml: objective: holds 7; expected object, received number')
+    expect(message({ method: 'dapo', objective: { clipp: 1 } })).toContain('objective: unknown key "clipp" (did you mean "clip"?)')
+    expect(message({ method: 'constructor' })).toContain('method: holds "constructor"; expected one of teamtr')
   })
 })

@@ -13,7 +13,7 @@ const tokenizer = models ? openModel(`${models}/tiny-qwen3`).tokenizer() : undef
 test.skipIf(!models)('each part of the protocol can be switched off', () => {
   const said = (more: Partial<Protocol>, own?: string, role?: string): string =>
     tokenizer!.decode(languageVoice(tokenizer!, protocol(more), own).prompt('1+1=', role), { specials: true })
-  const chat = (messages: object[]): string => tokenizer!.chat(messages as Parameters<typeof tokenizer.chat>[0])
+  const chat = (messages: object[]): string => tokenizer!.chat(messages as ChatMessage[])
   const user = { role: 'user', content: '1+1=' }
   expect(said({}, 'Own.', 'Task.')).toBe(chat([{ role: 'system', content: 'Own.\n\nTask.' }, user]))
   expect(said({ taskRole: false }, 'Own.', 'Task.')).toBe(chat([{ role: 'system', content: 'Own.' }, user]))

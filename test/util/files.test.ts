@@ -43,7 +43,8 @@ describe('writableFolder', () => {
     const file = join(folder, 'no folder')
     writeFileSync(file, 'kept')
     const proc = existsSync('/proc/self') ? [['/proc', 'written'], ['/proc/teamtr', 'made'], ['/proc/teamtr/deep/er', 'made']] : []
-    for (const [place, what] of [[file, 'written'], [join(file, 'x'), 'made'], ['/dev/null', 'written'], ['/dev/null/x', 'made'], ...proc]) {
+    const places = [[file, 'written'], [join(file, 'x'), 'made'], ['/dev/null', 'written'], ['/dev/null/x', 'made'], ...proc]
+    for (const [place, what] of places) {
       expect(() => writableFolder(place), place).toThrow(InputError)
       expect(() => writableFolder(place), place).toThrow(new RegExp(`^${place}: cannot be ${what}: E.*$`))
     }

@@ -14,14 +14,14 @@ export type Weights = Record<string, tf.Tensor>
 type Stream = tf.Tensor2D
 
 /** What attention does with a layer's queries, keys and values, [B, H + 2K, T, headDim]: causal over the batch, or against a cache. @returns [B, H, T, headDim] */
-type Attend = (heads: tf.Tensor4D, layer: number) => tf.Tensor4D
+type Attend = (heads: tf.Tensor4D) => tf.Tensor4D
 
 /**
  * The residual stream after the last block, before the final norm.
  *
  * @param ids [B, T] int32
  * @param positions T positions (all rows alike) or B·T of them; needed by learned positions only
- * @param through a block: x and its layer → x
+ * @param through a block: x and its layer → x. What it computes on its way is its own to free: of all blocks at once, that is gigabytes
  * @returns [B·T, d]
  */
 const trunk = (
@@ -29,7 +29,11 @@ const trunk = (
 ): Stream => {
   let x = lookUp(weights.embedding as tf.Tensor2D, tf.reshape(ids, [-1]))
   if (config.positions === 'learned') x = tf.add(x, lookUp(weights.positions as tf.Tensor2D, positions()))
-  for (let layer = 0; layer < config.layers; layer++) x = through(x, layer)
+  for (let layer = 0; layer < config.layers; layer++) {
+    const before = x
+    x = through(before, layer)
+    before.dispose()
+  }
   return x
 }
 
@@ -55,7 +59,7 @@ const block = (
   const normed = (x: Stream, name: string): Stream => norm(config, weights, x, name)
 
   const heads = split(linear(normed(x, `${at}.attention.norm`), `${at}.attention.qkv`), [B, T, H + 2 * K, headDim])
-  const o = attend(config.qkNorm ? headNorm(config, weights, heads, at) : heads, layer)
+  const o = attend(config.qkNorm ? headNorm(config, weights, heads, at) : heads)
   const between = tf.add(x, linear(merge(o), `${at}.attention.out`)) as Stream
 
   const up = linear(normed(between, `${at}.mlp.norm`), `${at}.mlp.up`)
@@ -106,9 +110,9 @@ export const states = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D
   const [B, T] = ids.shape
   const rotation = rotationAt(config, range(T))
   const through = (x: Stream, layer: number, weights: Weights, { cos, sin, turn }: Rotation, mask: tf.Tensor2D): Stream =>
-    block(config, weights, x, layer, [B, T], (heads) => attention(heads, config.kvHeads, { cos, sin, turn }, mask), training?.dropout)
+    tf.tidy(() => block(config, weights, x, layer, [B, T], (heads) => attention(heads, config.kvHeads, { cos, sin, turn }, mask), training?.dropout))
   const mask = causalMask(config, T)
-  const x = trunk(config, weights, ids, () => everyRow(B, T), (x, layer) => {
+  const x = trunk(config, weights, ids, () => everyRow(B, range(T)), (x, layer) => {
     if (!training?.recompute) return through(x, layer, weights, rotation, mask)
     const names = training.trained.filter((name) => name.startsWith(`blocks.${layer}.`))
     return recomputed(([x, ...own], [cos, sin, turn, mask]) => {
@@ -119,9 +123,9 @@ export const states = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D
   return norm(config, weights, lookUp(x, places), 'norm')
 }
 
-/** Logits at chosen places of right-padded sequences: as `states`. @returns [M, V] */
-export const logits = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, places: tf.Tensor1D, training?: Training): tf.Tensor2D =>
-  tf.matMul(states(config, weights, ids, places, training), headOf(weights), false, true)
+/** Logits at chosen places of right-padded sequences. @returns [M, V] */
+export const logits = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, places: tf.Tensor1D): tf.Tensor2D =>
+  tf.matMul(states(config, weights, ids, places), headOf(weights), false, true)
 
 /** The matrix from hidden states to logits, [V, d]: the embedding where they are tied. */
 export const headOf = (weights: Weights): tf.Tensor2D => (weights.head ?? weights.embedding) as tf.Tensor2D
@@ -131,15 +135,15 @@ const head = (config: DecoderConfig, weights: Weights, x: Stream): tf.Tensor2D =
 
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
 
-/** Positions 0 … T−1 of each of B rows. */
-const everyRow = (B: number, T: number): tf.Tensor1D => tf.tensor1d(Array.from({ length: B }, () => range(T)).flat(), 'int32')
+/** The same positions for each of B rows. */
+const everyRow = (B: number, positions: readonly number[]): tf.Tensor1D => tf.tensor1d(Array.from({ length: B }, () => positions).flat(), 'int32')
 
-/** [H/K · T, T]: 0 where a query may read a key, −10⁹ where the key comes later. */
-const causalMask = ({ heads, kvHeads }: DecoderConfig, T: number): tf.Tensor2D => {
-  const rows = (heads / kvHeads) * T
-  const mask = new Float32Array(rows * T)
-  for (let r = 0; r < rows; r++) mask.fill(-1e9, r * T + (r % T) + 1, (r + 1) * T)
-  return tf.tensor2d(mask, [rows, T])
+/** [H/K · T, P + T], T tokens after P others: 0 where a query may read a key, −10⁹ where the key comes later. */
+const causalMask = ({ heads, kvHeads }: DecoderConfig, T: number, P = 0): tf.Tensor2D => {
+  const [rows, keys] = [(heads / kvHeads) * T, P + T]
+  const mask = new Float32Array(rows * keys)
+  for (let r = 0; r < rows; r++) mask.fill(-1e9, r * keys + P + (r % T) + 1, (r + 1) * keys)
+  return tf.tensor2d(mask, [rows, keys])
 }
 
 /**
@@ -196,22 +200,46 @@ export type Read = { logits: tf.Tensor2D; cache: Cache }
  *
  * @param ids [B, T] int32
  * @param last [B] int32: flat place of each prompt's last token
- * @returns logits [B, V] after each prompt, and the cache
+ * @param past what is before each prompt: the cache of one row
+ * @returns logits [B, V] after each prompt, and the cache, past and prompt
  */
-export const prefill = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, last: tf.Tensor1D): Read => {
+export const prefill = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, last: tf.Tensor1D, past?: Cache): Read => {
   const [B, T] = ids.shape
-  const rotation = rotationAt(config, range(T))
-  const mask = causalMask(config, T)
-  const keys: tf.Tensor4D[] = []
-  const values: tf.Tensor4D[] = []
-  const attending: Attend = (heads) => {
-    const [q, k, v] = rotated(config, heads, rotation)
-    keys.push(k)
-    values.push(v)
-    return attend(q, k, v, mask)
-  }
-  const x = trunk(config, weights, ids, () => everyRow(B, T), (x, layer) => block(config, weights, x, layer, [B, T], attending))
-  return { logits: head(config, weights, lookUp(x, last)), cache: { keys, values } }
+  const P = past?.keys[0].shape[2] ?? 0
+  const positions = range(T).map((t) => P + t)
+  const rotation = rotationAt(config, positions)
+  const mask = causalMask(config, T, P)
+  const after = (past: tf.Tensor4D | undefined, x: tf.Tensor4D): tf.Tensor4D => (past ? tf.concat([tf.tile(past, [B, 1, 1, 1]), x], 2) : x)
+  const { x, cache } = reading(config, weights, ids, () => everyRow(B, positions), rotation, mask, (kind, layer, x) => after(past?.[kind][layer], x))
+  return { logits: head(config, weights, lookUp(x, last)), cache }
+}
+
+/**
+ * Through all blocks, without a gradient, with each one's keys and values kept.
+ *
+ * @param grown keys or values of a layer, with those before them
+ */
+const reading = (
+  config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, positions: () => tf.Tensor1D, rotation: Rotation, mask: tf.Tensor,
+  grown: (kind: keyof Cache, layer: number, x: tf.Tensor4D) => tf.Tensor4D,
+): { x: Stream; cache: Cache } => {
+  const cache: Cache = { keys: [], values: [] }
+  const x = trunk(config, weights, ids, positions, (x, layer) => {
+    const { after, keys, values } = tf.tidy(() => {
+      let [keys, values] = [] as tf.Tensor4D[]
+      const after = block(config, weights, x, layer, ids.shape, (heads) => {
+        const [q, k, v] = rotated(config, heads, rotation)
+        keys = grown('keys', layer, k)
+        values = grown('values', layer, v)
+        return attend(q, keys, values, mask)
+      })
+      return { after, keys, values }
+    })
+    cache.keys.push(keys)
+    cache.values.push(values)
+    return after
+  })
+  return { x, cache }
 }
 
 /** What a step reads beside the cache: one more token for every row. */
@@ -255,17 +283,9 @@ const paddingMask = (padded: readonly (readonly [number, number])[], time: numbe
  *
  * @returns logits [B, V], and the cache grown by one
  */
-export const step = (config: DecoderConfig, weights: Weights, { ids, positions, rotation, mask }: Tokens, cache: Cache): Read => {
-  const keys: tf.Tensor4D[] = []
-  const values: tf.Tensor4D[] = []
-  const attending: Attend = (heads, layer) => {
-    const [q, k, v] = rotated(config, heads, rotation)
-    keys.push(tf.concat([cache.keys[layer], k], 2))
-    values.push(tf.concat([cache.values[layer], v], 2))
-    return attend(q, keys[layer], values[layer], mask)
-  }
-  const x = trunk(config, weights, ids, () => positions, (x, layer) => block(config, weights, x, layer, [ids.shape[0], 1], attending))
-  return { logits: head(config, weights, x), cache: { keys, values } }
+export const step = (config: DecoderConfig, weights: Weights, { ids, positions, rotation, mask }: Tokens, before: Cache): Read => {
+  const { x, cache } = reading(config, weights, ids, () => positions, rotation, mask, (kind, layer, x) => tf.concat([before[kind][layer], x], 2))
+  return { logits: head(config, weights, x), cache }
 }
 
 /** Queries, keys and values, the first two at their positions. */

@@ -51,22 +51,38 @@ export const sampleMessages = async (
   return messages
 }
 
-/** Read each distinct prompt once. @returns what `prefill` gives, a row per prompt */
+/** Read each distinct prompt once, and what they all begin with once for all. @returns what `prefill` gives, a row per prompt */
 const readPrompts = (config: DecoderConfig, weights: Weights, prompts: readonly (readonly number[])[], longest: number): Read =>
   tf.tidy(() => {
     const unique = new Map(prompts.map((prompt) => [prompt.join(), prompt]))
     const index = new Map([...unique.keys()].map((key, i) => [key, i]))
-    const ids = new Int32Array(unique.size * longest)
+    const common = commonLength([...unique.values()])
+    const shared = (unique.size - 1) * common >= WORTH_SHARING ? common : 0
+    const T = longest - shared
+    const ids = new Int32Array(unique.size * T)
     const last: number[] = []
     for (const prompt of unique.values()) {
-      ids.set(prompt, last.length * longest)
-      last.push(last.length * longest + prompt.length - 1)
+      ids.set(prompt.slice(shared), last.length * T)
+      last.push(last.length * T + prompt.length - shared - 1)
     }
-    const { logits, cache } = prefill(config, weights, tf.tensor2d(ids, [unique.size, longest], 'int32'), tf.tensor1d(last, 'int32'))
+    const read = (ids: tf.Tensor2D, last: number[], past?: Cache): Read => prefill(config, weights, ids, tf.tensor1d(last, 'int32'), past)
+    const past = shared > 0 ? read(tf.tensor2d([prompts[0].slice(0, shared)], [1, shared], 'int32'), [shared - 1]).cache : undefined
+    const { logits, cache } = read(tf.tensor2d(ids, [unique.size, T], 'int32'), last, past)
     if (unique.size === prompts.length) return { logits, cache }
     const row = prompts.map((prompt) => index.get(prompt.join())!)
     return { logits: tf.gather(logits, tf.tensor1d(row, 'int32')), cache: rowsOf(cache, row) }
   })
+
+/** Tokens not to be read from which on a pass of its own for the common beginning pays. */
+const WORTH_SHARING = 512
+
+/** Tokens that all prompts begin with, at least one of each left over: the one that the next is predicted at. */
+const commonLength = ([first, ...others]: readonly (readonly number[])[]): number =>
+  others.reduce((most, prompt) => {
+    let length = 0
+    while (length < Math.min(most, prompt.length - 1) && prompt[length] === first[length]) length++
+    return length
+  }, first.length - 1)
 
 const rowsOf = ({ keys, values }: Cache, rows: readonly number[]): Cache => {
   const index = tf.tensor1d(rows as number[], 'int32')

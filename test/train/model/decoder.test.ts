@@ -2,8 +2,9 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { initEngine, tf } from '../../../src/train/backend.js'
 import { tokenBatch } from '../../../src/train/model/batch.js'
 import { decoderSchema, type DecoderConfig } from '../../../src/train/model/config.js'
+import { prefill } from '../../../src/train/model/decoder.js'
 import { decoderPolicy } from '../../../src/train/model/decoderPolicy.js'
-import { decoderLayout, layoutSize, slotSize } from '../../../src/train/model/layout.js'
+import { decoderLayout, layoutSize, named, slotSize } from '../../../src/train/model/layout.js'
 import { validate } from '../../../src/util/validate.js'
 import { awake, decoder, engines, fastest, kinds, tokens } from './models.js'
 
@@ -74,6 +75,18 @@ describe('decoder', () => {
     alone.forEach((logProb, i) => expect(padded[2 + i]).toBeCloseTo(logProb, 5))
     const other = await run([(whole[0] + 1) % 11, ...whole.slice(1)])
     expect(Math.abs(other[8] - alone[8])).toBeGreaterThan(1e-4)
+  })
+
+  test.each(Object.entries(kinds))('%s: prompts read after a beginning of one row are read as a whole', async (_, config) => {
+    const layout = decoderLayout(config)
+    const weights = named(tf.tensor1d(awake(layoutSize(layout))), layout)
+    const [beginning, ...rests] = [7, 5, 3].map((length) => tokens(length, 11))
+    const padded = (rows: number[][], T: number): tf.Tensor2D => tf.tensor2d(rows.map((row) => [...row, ...Array<number>(T - row.length).fill(0)]), [rows.length, T], 'int32')
+    const past = prefill(config, weights, padded([beginning], 7), tf.tensor1d([6], 'int32')).cache
+    const after = prefill(config, weights, padded(rests, 5), tf.tensor1d([4, 5 + 2], 'int32'), past)
+    const whole = prefill(config, weights, padded(rests.map((rest) => [...beginning, ...rest]), 12), tf.tensor1d([11, 12 + 9], 'int32'))
+    const pairs = [[after.logits, whole.logits], ...(['keys', 'values'] as const).flatMap((kind) => after.cache[kind].map((x, l) => [x, whole.cache[kind][l]]))]
+    for (const [a, b] of pairs) expect((await tf.max(tf.abs(tf.sub(a, b))).data())[0]).toBeLessThan(1e-5)
   })
 
   test('log-distributions are normalised and hold the tokens\' own log-probabilities', async () => {
