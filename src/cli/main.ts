@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { InputError, oneLine } from '../util/errors.js'
+import { addAdapters } from './adapters.js'
 import { addCheck } from './check.js'
 import { addVerify } from './verify.js'
 import { addDemo } from './demo.js'
@@ -54,6 +55,7 @@ addPull(program)
 addGenerate(program)
 addLogits(program)
 addMerge(program)
+addAdapters(program)
 program.commandsGroup('Figures and notebooks:')
 addTables(program)
 addFigures(program)
