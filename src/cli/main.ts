@@ -1,11 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { InputError, oneLine } from '../util/errors.js'
+import { addAdapters } from './adapters.js'
 import { addCheck } from './check.js'
 import { addVerify } from './verify.js'
 import { addDemo } from './demo.js'
 import { addDoctor } from './doctor.js'
 import { addEval } from './eval.js'
+import { addExact } from './exact.js'
 import { addExport } from './export.js'
 import { addFigures } from './figures.js'
 import { addKernel } from './kernel.js'
@@ -48,12 +50,14 @@ addCheck(program)
 addVerify(program)
 addScaling(program)
 addWorstCase(program)
+addExact(program)
 addExport(program)
 program.commandsGroup('Language models:')
 addPull(program)
 addGenerate(program)
 addLogits(program)
 addMerge(program)
+addAdapters(program)
 program.commandsGroup('Figures and notebooks:')
 addTables(program)
 addFigures(program)

@@ -72,13 +72,18 @@ export const divergence = (messages: AgentMessages, values: TokenValues, { estim
   return { message: weightedMean(all, weigh), discounted, occupancy: rho * discounted }
 }
 
-/** Σ over an agent's messages of log π_new − log π_cur, per episode. */
-export const logRatiosOf = ({ occurrences, spans }: AgentMessages, { logBehaviour, logUpdated }: TokenValues, episodes: number): Float64Array => {
-  const each = spans.map(([from, to]) => {
+/** log π_new − log π_cur of each distinct message. */
+export const messageLogRatios = ({ spans }: AgentMessages, { logBehaviour, logUpdated }: Pick<TokenValues, 'logBehaviour' | 'logUpdated'>): number[] =>
+  spans.map(([from, to]) => {
     let sum = 0
     for (let u = from; u < to; u++) sum += logUpdated[u] - logBehaviour[u]
     return sum
   })
+
+/** Σ over an agent's messages of log π_new − log π_cur, per episode. */
+export const logRatiosOf = (messages: AgentMessages, values: TokenValues, episodes: number): Float64Array => {
+  const { occurrences } = messages
+  const each = messageLogRatios(messages, values)
   const ratios = new Float64Array(episodes)
   for (const { episode, distinct } of occurrences) ratios[episode] += each[distinct]
   return ratios
@@ -135,7 +140,6 @@ export const surrogate = (
   const scale = dot(centred, used) / (dot(used, used) || 1)
 
   const E = rollouts.episodes.length
-  const perProblem = new Float64Array(rollouts.problems.length)
   const sums = { value: 0, clip: 0, ratio: 0, normalisation: 0 }
   for (const { episode, distinct, message } of messages.occurrences) {
     const { message: w, units } = ratios[distinct]
@@ -146,13 +150,27 @@ export const surrogate = (
     sums.ratio += share * scale * (term - (w - 1) * a)
     sums.clip += share * scale * (w - 1) * (a - unclipped[message])
     sums.normalisation += share * (w - 1) * (scale * unclipped[message] - centred[message])
-    perProblem[rollouts.episodes[episode].problem] += (weights[episode] * (w - 1) * centred[message]) / rollouts.group
   }
   const part = (x: number): number => (1 - gamma) * Math.abs(x)
   const parts = { clip: part(sums.clip), ratio: part(sums.ratio), normalisation: part(sums.normalisation) }
   const zeta = { ...parts, total: parts.clip + parts.ratio + parts.normalisation }
-  const { estimate, low, high } = studentInterval(perProblem)
+  const { estimate, low, high } = studentInterval(surrogateByProblem(rollouts, messages, ratios.map(({ message }) => message), advantages))
   return { value: sums.value, unbiased: estimate, low, high, scale, zeta }
+}
+
+/**
+ * L̂ with the true advantage, of each problem: (1/G) Σ_m (w − 1)(R − mean of the others' R) over its episodes. Their mean is `Surrogate.unbiased`.
+ *
+ * @param ratios w of each distinct message
+ */
+export const surrogateByProblem = (
+  { problems, group, episodes }: Rollouts, { occurrences }: AgentMessages, ratios: ArrayLike<number>, { centred, weights }: Pick<Advantages, 'centred' | 'weights'>,
+): Float64Array => {
+  const sums = new Float64Array(problems.length)
+  for (const { episode, distinct, message } of occurrences) {
+    sums[episodes[episode].problem] += (weights[episode] * (ratios[distinct] - 1) * centred[message]) / group
+  }
+  return sums
 }
 
 const dot = (a: Float64Array, b: Float64Array): number => a.reduce((sum, x, i) => sum + x * b[i], 0)

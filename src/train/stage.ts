@@ -15,6 +15,7 @@ import { studentInterval } from '../theory/intervals.js'
 import { advantagesOf } from './advantage.js'
 import { certify, type Certificate, type CertificateStep } from './certificate.js'
 import type { Config } from './config.js'
+import { newProbe, occupancyDrift, probeChange, probeCost, type Probe, type UpdateDiagnostics } from './diagnostics.js'
 import { activeMass, type Surrogate } from './measure.js'
 import { fitCritic, targetsOf, valuesOf } from './critic.js'
 import { returnsOf, rewardsOf, sampledEpisodes, sampledTokens, type Rollouts } from './rollout.js'
@@ -42,6 +43,8 @@ export interface StageState {
   readonly startReturns: readonly number[]
   /** Of the updates done in this stage. */
   readonly steps: readonly CertificateStep[]
+  /** In a stage that is diagnosed: rollouts that nothing is trained on. */
+  readonly probe: Probe | null
 }
 
 /** An estimate and its 95 % interval (Student, over problems). */
@@ -91,13 +94,15 @@ export interface UpdateRecord {
   readonly certificate: Certificate
   /** At the last update of a stage: its certificate and measured improvement. */
   readonly stageCertificate: (Certificate & { readonly improvement: Estimate }) | null
+  /** In a stage that is diagnosed: how far off the rollouts that it learned from were. */
+  readonly diagnostics: UpdateDiagnostics | null
   /** Sampled after this update, for the next one or the next stage. */
   readonly tokens: number
   readonly rollouts: number
   /** How often the divergence was measured. */
   readonly measurements: number
   /** Wall time. The only part of a line that is not the same when a run is repeated: it comes last. */
-  readonly seconds: { readonly update: number; readonly rollouts: number }
+  readonly seconds: { readonly update: number; readonly rollouts: number; readonly diagnostics: number }
 }
 
 export interface StageOptions {
@@ -105,6 +110,8 @@ export interface StageOptions {
   readonly team: Team
   /** Fresh rollouts by the team as it now is, on the problems of a stage. */
   readonly sample: (stage: number, position: number) => Promise<Rollouts>
+  /** The same for measuring alone: independent samples, on problems of their own. Asked in stages that are diagnosed; absent: none is. */
+  readonly probe?: (stage: number, position: number, samples: 1 | 2) => Promise<Rollouts[]>
   /** Called when an update is finished, its successor's rollouts included: with one record, or with one of each agent of a joint update. */
   readonly onUpdate: (records: readonly UpdateRecord[], next: StageState) => Promise<void>
   /** Stops the stage between two updates. */
@@ -122,16 +129,25 @@ const permutation = ({ order, seed, team: { agents } }: Pick<Config, 'order' | '
   return order === 'fixed' ? all : all.reverse()
 }
 
-/** The state at the start of a stage. */
-export const stageStart = (config: Config, stage: number, rollouts: Rollouts): StageState =>
+/** The state at the start of a stage. @param probes two samples for measuring, where the stage is diagnosed */
+export const stageStart = (config: Config, stage: number, rollouts: Rollouts, probes: readonly Rollouts[] = []): StageState =>
   ({
     stage, position: 0, order: orderOf(config, stage), rollouts, sampledAt: 0, logRatios: unmoved(rollouts), startReturns: returnsOf(rollouts), steps: [],
+    probe: probes.length === 2 ? newProbe(probes[0], probes[1]) : null,
   })
+
+/** Whether a stage is diagnosed. */
+const isDiagnosed = ({ diagnostics: { every }, stages }: Pick<Config, 'diagnostics' | 'stages'>, stage: number): boolean =>
+  every > 0 && stage < stages && stage % every === 0
 
 const unmoved = ({ episodes }: Rollouts): number[] => episodes.map(() => 0)
 
+/** Its probes, where it is diagnosed. */
+export const probesAtStart = async (config: Pick<Config, 'diagnostics' | 'stages'>, stage: number, probe: StageOptions['probe']): Promise<Rollouts[]> =>
+  probe && isDiagnosed(config, stage) ? probe(stage, 0, 2) : []
+
 /** Do what is left of a stage. @returns the state at the start of the next stage, or where the signal stopped it */
-export const stage = async (state: StageState, { config, team, sample, onUpdate, signal }: StageOptions): Promise<StageState> => {
+export const stage = async (state: StageState, { config, team, sample, probe: sampleProbe, onUpdate, signal }: StageOptions): Promise<StageState> => {
   const { gamma, seed, method, certificate: { aMax }, trustRegion: { adaptive }, rollout: { maxTokens } } = config
 
   for (;;) {
@@ -149,12 +165,28 @@ export const stage = async (state: StageState, { config, team, sample, onUpdate,
     const advantages = advantagesOf(rollouts, config.advantage, { correction: method.correction, logRatios, gamma, maxTokens, values })
     const rho = activeMass(rollouts, team.agents.length, gamma, advantages.weights)
     const results = await updateAgents(team, indices, rollouts, advantages, rho, config, stream(seed, 'monitor', stage, position))
-    indices.forEach((index, i) => install(team.agents[index], results[i]))
     const updated = performance.now()
 
     // The rollouts after the last update of a stage are the first of the next one, on its problems.
     const isLast = end === n
     const resamples = method.occupancy === 'intermediate' && end % method.resampleEvery === 0
+    let probe = state.probe
+    const diagnostics: (UpdateDiagnostics | null)[] = []
+    for (const [i, index] of indices.entries()) {
+      const agent = team.agents[index]
+      const change = { index, policy: agent.policy, from: agent.theta, to: results[i].theta }
+      const probed = probe && sampleProbe && await probeChange(probe, change, config)
+      install(agent, results[i])
+      if (!probe || !probed || !sampleProbe) continue
+      const { logRatios, ...surrogates } = probed
+      const renews = resamples && i === indices.length - 1
+      const after = await sampleProbe(stage, position + i + 1, renews ? 2 : 1)
+      const drift = occupancyDrift(probe.behaviour, logRatios, after[0], gamma)
+      diagnostics.push({ ...surrogates, drift, ...probeCost(after) })
+      probe = renews ? newProbe(after[0], after[1]) : { ...probe, logRatios, current: after[0] }
+    }
+    const diagnosed = performance.now()
+
     const fresh = isLast ? await sample(stage + 1, 0) : resamples ? await sample(stage, end) : null
     // The critic learns from rollouts when no update needs them any more.
     if (fresh && team.critic) fitCritic(team.critic, rollouts, config)
@@ -199,16 +231,17 @@ export const stage = async (state: StageState, { config, team, sample, onUpdate,
         improvement,
         certificate: certificates.update,
         stageCertificate: ends ? { ...certificates.stage, improvement: difference(returnsOf(fresh!), startReturns) } : null,
+        diagnostics: diagnostics[i] ?? null,
         tokens: carries ? sampledTokens(carries) : 0,
         rollouts: carries ? sampledEpisodes(carries) : 0,
         measurements: step.measurements,
-        seconds: i === 0 ? { update: (updated - started) / 1000, rollouts: (sampled - updated) / 1000 } : { update: 0, rollouts: 0 },
+        seconds: i === 0 ? { update: (updated - started) / 1000, rollouts: (sampled - diagnosed) / 1000, diagnostics: (diagnosed - updated) / 1000 } : { update: 0, rollouts: 0, diagnostics: 0 },
       }
     })
     const moved = results.reduce((all, result) => all.map((log, e) => log + result.logRatios[e]), logRatios)
-    const next = isLast ? stageStart(config, stage + 1, fresh!)
-      : fresh ? { ...state, position: end, sampledAt: end, rollouts: fresh, logRatios: unmoved(fresh), steps }
-        : { ...state, position: end, logRatios: moved, steps }
+    const next = isLast ? stageStart(config, stage + 1, fresh!, await probesAtStart(config, stage + 1, sampleProbe))
+      : fresh ? { ...state, position: end, sampledAt: end, rollouts: fresh, logRatios: unmoved(fresh), steps, probe }
+        : { ...state, position: end, logRatios: moved, steps, probe }
     await onUpdate(records, next)
     if (isLast) return next
     state = next

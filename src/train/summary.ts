@@ -1,6 +1,7 @@
 import { updatesInStage } from './config.js'
 import { compareEvaluations } from './evaluateTeam.js'
 import type { RecordedRun } from './runFolder.js'
+import { runMetrics, type RunMetrics } from './runMetrics.js'
 import type { Estimate } from './stage.js'
 import { stream } from './streams.js'
 import type { Outcome } from './update.js'
@@ -23,10 +24,11 @@ export interface RunSummary {
   /** Stages finished, and how many of their certificates lay above the interval of the measured improvement: violations. */
   readonly stages: number
   readonly violations: number
-  /** Sampled during training, without evaluations. */
+  readonly metrics: RunMetrics
+  /** Sampled during training, without evaluations and diagnostics. */
   readonly tokens: number
   readonly rollouts: number
-  readonly seconds: { readonly update: number; readonly rollouts: number }
+  readonly seconds: { readonly update: number; readonly rollouts: number; readonly diagnostics: number }
 }
 
 export const summarise = ({ config, updates, evaluations }: RecordedRun): RunSummary => {
@@ -49,8 +51,9 @@ export const summarise = ({ config, updates, evaluations }: RecordedRun): RunSum
     largestKl: updates.reduce((largest, { kl, delta }) => Math.max(largest, kl / delta), 0),
     stages: stages.length,
     violations: stages.filter(({ activeMass, improvement }) => activeMass > improvement.high).length,
+    metrics: runMetrics({ config, updates, evaluations }),
     tokens: sum(({ tokens }) => tokens),
     rollouts: sum(({ rollouts }) => rollouts),
-    seconds: { update: sum(({ seconds }) => seconds.update), rollouts: sum(({ seconds }) => seconds.rollouts) },
+    seconds: { update: sum(({ seconds }) => seconds.update), rollouts: sum(({ seconds }) => seconds.rollouts), diagnostics: sum(({ seconds }) => seconds.diagnostics ?? 0) },
   }
 }

@@ -18,6 +18,7 @@ const configWith = (more: ConfigInput = {}) => parseConfig({
   warmup: { steps: 30, episodes: 32 },
   rollout: { prompts: 6, group: 4 },
   evaluation: { problems: 20, every: 1 },
+  diagnostics: { every: 2 },
   stages: 3,
   ...more,
 })

@@ -123,9 +123,9 @@ export const states = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D
   return norm(config, weights, lookUp(x, places), 'norm')
 }
 
-/** Logits at chosen places of right-padded sequences: as `states`. @returns [M, V] */
-export const logits = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, places: tf.Tensor1D, training?: Training): tf.Tensor2D =>
-  tf.matMul(states(config, weights, ids, places, training), headOf(weights), false, true)
+/** Logits at chosen places of right-padded sequences. @returns [M, V] */
+export const logits = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, places: tf.Tensor1D): tf.Tensor2D =>
+  tf.matMul(states(config, weights, ids, places), headOf(weights), false, true)
 
 /** The matrix from hidden states to logits, [V, d]: the embedding where they are tied. */
 export const headOf = (weights: Weights): tf.Tensor2D => (weights.head ?? weights.embedding) as tf.Tensor2D

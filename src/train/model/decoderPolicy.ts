@@ -1,8 +1,8 @@
 import { tf } from '../backend.js'
 import { compileGraph, compiles } from '../graph.js'
-import type { ParameterSlot, Policy } from '../policy.js'
+import type { ParameterSlot, PassOptions, Policy, TokenBatch } from '../policy.js'
 import type { DecoderConfig } from './config.js'
-import { headOf, logits, states, step, type Cache, type Read, type Tokens, type Training, type Weights } from './decoder.js'
+import { headOf, states, step, type Cache, type Read, type Tokens, type Weights } from './decoder.js'
 import { pickedLogProbs } from './functions.js'
 import { decoderLayout, loraLayout, named, type LoraConfig } from './layout.js'
 import { adapterWeights } from './lora.js'
@@ -45,25 +45,31 @@ const policyOf = (
   config: DecoderConfig, layout: readonly ParameterSlot[], frozen: Weights, trained: (theta: tf.Tensor1D) => Weights,
   { recompute = false }: PolicySettings = {}, rate = 0,
 ): Policy => {
-  const pass = (theta: tf.Tensor1D, seed?: number): { weights: Weights; training: Training } => {
+  const pass = (theta: tf.Tensor1D, { ids, places }: TokenBatch, { temperature = 1, dropoutSeed: seed }: PassOptions) => {
     const own = trained(theta)
+    const weights = { ...frozen, ...own }
     const dropout = rate > 0 && seed !== undefined ? { rate, seed } : undefined
-    return { weights: { ...frozen, ...own }, training: { trained: Object.keys(own), recompute, dropout } }
+    const h = states(config, weights, ids, places, { trained: Object.keys(own), recompute, dropout })
+    return {
+      // Logits are h Wᵀ: dividing h by τ divides them.
+      h: temperature === 1 ? h : tf.div<tf.Tensor2D>(h, temperature),
+      head: headOf(weights),
+      headTrained: (config.tied ? 'embedding' : 'head') in own,
+    }
   }
   let compiled: CompiledStep | undefined
   return {
     layout,
     vocabulary: config.vocabulary,
-    logProbs: (theta, { ids, places, picks }, seed) =>
+    logProbs: (theta, batch, options = {}) =>
       tf.tidy(() => {
-        const { weights, training } = pass(theta, seed)
-        const headTrained = training.trained.includes(config.tied ? 'embedding' : 'head')
-        return pickedLogProbs(states(config, weights, ids, places, training), headOf(weights), picks, headTrained)
+        const { h, head, headTrained } = pass(theta, batch, options)
+        return pickedLogProbs(h, head, batch.picks, headTrained)
       }),
-    logDistributions: (theta, { ids, places }, seed) =>
+    logDistributions: (theta, batch, options = {}) =>
       tf.tidy(() => {
-        const { weights, training } = pass(theta, seed)
-        return tf.logSoftmax(logits(config, weights, ids, places, training))
+        const { h, head } = pass(theta, batch, options)
+        return tf.logSoftmax(tf.matMul<tf.Tensor2D>(h, head, false, true))
       }),
     sample: async (theta, prompts, options) => {
       const own = tf.tidy(() => trained(theta))
