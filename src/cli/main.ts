@@ -11,6 +11,7 @@ import { addExact } from './exact.js'
 import { addExport } from './export.js'
 import { addFigures } from './figures.js'
 import { addKernel } from './kernel.js'
+import { addProtocols } from './protocols.js'
 import { addRuns } from './runs.js'
 import { addGenerate } from './generate.js'
 import { addLogits } from './logits.js'
@@ -39,6 +40,7 @@ const program = new Command('teamtr')
 program.commandsGroup('Train and evaluate teams:')
 addDemo(program)
 addTrain(program)
+addProtocols(program)
 addRuns(program)
 addTokenShifts(program)
 addEval(program)
