@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { InputError, oneLine } from '../util/errors.js'
+import { addAdapters } from './adapters.js'
 import { addCheck } from './check.js'
 import { addVerify } from './verify.js'
 import { addDemo } from './demo.js'
@@ -10,6 +11,7 @@ import { addExact } from './exact.js'
 import { addExport } from './export.js'
 import { addFigures } from './figures.js'
 import { addKernel } from './kernel.js'
+import { addProtocols } from './protocols.js'
 import { addRuns } from './runs.js'
 import { addGenerate } from './generate.js'
 import { addLogits } from './logits.js'
@@ -40,6 +42,7 @@ program.commandsGroup('Train and evaluate teams:')
 addDemo(program)
 addTrain(program)
 addSwap(program)
+addProtocols(program)
 addRuns(program)
 addTokenShifts(program)
 addEval(program)
@@ -56,6 +59,7 @@ addPull(program)
 addGenerate(program)
 addLogits(program)
 addMerge(program)
+addAdapters(program)
 program.commandsGroup('Figures and notebooks:')
 addTables(program)
 addFigures(program)

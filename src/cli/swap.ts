@@ -8,7 +8,7 @@ interface Options {
   readonly agent?: number
   readonly add?: boolean
   readonly with?: string
-  readonly align: number
+  readonly align?: number
   readonly freeze?: readonly number[]
   readonly stages?: number
   readonly seed?: number
@@ -26,7 +26,7 @@ export const addSwap = (program: Command): void => {
     .option('--agent <number>', 'whose place is taken, from 0', whole)
     .option('--add', 'add an agent instead: the router gains a turn at its end, a relay one operation a round')
     .option('--with <agent>', 'who takes it: RUN:AGENT, an agent of a run, or a configuration whose seed, model and warmup say how one is made (default: one like those of the run, of another seed)')
-    .option('--align <contexts>', 'contexts that it is aligned on; 0: it comes as it is', whole, 500)
+    .option('--align <contexts>', 'contexts that it is aligned on; 0: it comes as it is (default: 500; with --add, where no old agent is to be followed, 0)', whole)
     .option('--freeze <agents>', 'agents that are not updated afterwards, such as 0,2', list)
     .option('--stages <number>', 'of the training that follows (default: those of the run)', whole)
     .option('--seed <number>', 'what everything random follows from (default: that of the run + 1, so that other problems are learned from)', whole)
@@ -85,7 +85,7 @@ const swap = async (run: string, options: Options): Promise<void> => {
   if (!options.add && agent >= own.config.team.agents) throw new InputError(`--agent: holds ${agent}; ${run} has ${own.config.team.agents} agents, 0 to ${own.config.team.agents - 1} (--add adds one)`)
 
   const { swappedConfig } = await import('../train/swapConfig.js')
-  const config = swappedConfig(own.config, { run: resolve(run), agent, align: options.align, freeze: options.freeze, stages: options.stages, seed: options.seed, ...await newcomer(options.with) })
+  const config = swappedConfig(own.config, { run: resolve(run), agent, align: options.align ?? (options.add ? 0 : 500), freeze: options.freeze, stages: options.stages, seed: options.seed, ...await newcomer(options.with) })
   const folder = options.out ?? join(dirname(run), `${basename(resolve(run))}-${options.add ? 'add' : `swap-${agent}`}`)
   const [{ initEngine }, { runTraining }, { disposeTeam }] = await Promise.all([
     import('../train/backend.js'), import('../train/run.js'), import('../train/team.js'),

@@ -31,17 +31,20 @@ export interface ProbeContext {
 export const probeContexts = ({ episodes }: Rollouts, agent: number, gamma: number): ProbeContext[] =>
   episodes.flatMap(({ messages }) => messages.filter((message) => message.agent === agent).map(({ prompt, turn }) => ({ prompt, weight: gamma ** turn })))
 
-export interface AlignOptions {
+/** How the agents speak: as in the rollouts, since the policies that act are compared. */
+export interface SpeakOptions {
+  readonly temperature: number
+  readonly maxTokens: number
+  readonly random: Random
+}
+
+export interface AlignOptions extends SpeakOptions {
   /** Of Adam; 0 changes nothing. */
   readonly steps: number
   /** Contexts a step, drawn with their weights. At least 2. */
   readonly batch: number
   /** At first; it falls linearly to 0. */
   readonly learningRate: number
-  /** Those of the rollouts: the policies that act are compared. */
-  readonly temperature: number
-  readonly maxTokens: number
-  readonly random: Random
   /** After each step: how many are done, and the divergence of its messages in nats. */
   readonly onStep?: (done: number, divergence: number) => void
 }
@@ -55,22 +58,15 @@ type Speaker = Pick<Agent, 'policy' | 'voice' | 'theta'>
  * @returns the new agent's θ, which the caller disposes
  */
 export const align = async (agent: Speaker, old: Speaker, probes: readonly ProbeContext[], options: AlignOptions): Promise<tf.Tensor1D> => {
-  const { steps, batch, learningRate, temperature, random, onStep } = options
+  const { steps, batch, learningRate, random, onStep } = options
   const draw = drawerOf(probes)
   let current = { theta: tf.clone(agent.theta), state: adamStart(agent.theta.size) }
   for (let done = 1; done <= steps; done++) {
-    const { tokens, target, divergences } = await speakOnce({ ...agent, theta: current.theta }, old, Array.from({ length: batch }, () => draw(random)), options)
-    const later = lessBaseline(divergences.map(sumsOfLater)).flat()
-    const next = tf.tidy(() => {
-      const gradient = tf.grad((theta) => {
-        const now = acting(agent.policy, theta as tf.Tensor1D, tokens, temperature, true)
-        return tf.div(tf.sum(tf.add(referenceDivergence('exact', now, target), tf.mul(now.logProbs, later))), batch)
-      })(current.theta) as tf.Tensor1D
-      return adamStep(current.theta, gradient, current.state, { learningRate: learningRate * (1 - (done - 1) / steps), beta2: 0.95, clipNorm: 1 })
-    })
-    tf.dispose([tokens, target, current])
+    const { gradient, divergence } = await reverseKlGradient({ ...agent, theta: current.theta }, old, Array.from({ length: batch }, () => draw(random)), options)
+    const next = adamStep(current.theta, gradient, current.state, { learningRate: learningRate * (1 - (done - 1) / steps), beta2: 0.95, clipNorm: 1 })
+    tf.dispose([gradient, current])
     current = next
-    onStep?.(done, divergences.flat().reduce((sum, x) => sum + x, 0) / batch)
+    onStep?.(done, divergence)
     await setImmediate() // Tensor reads may not turn the event loop; signals and timers need it to turn.
   }
   tf.dispose([current.state.first, current.state.second])
@@ -78,11 +74,30 @@ export const align = async (agent: Speaker, old: Speaker, probes: readonly Probe
 }
 
 /**
+ * An estimate of the gradient of the divergence, unbiased, from one message in each context, all of which count the same.
+ *
+ * @param contexts at least one
+ * @returns a gradient that the caller disposes, and the divergence of these messages in nats
+ */
+export const reverseKlGradient = async (
+  agent: Speaker, old: Speaker, contexts: readonly ProbeContext[], options: SpeakOptions,
+): Promise<{ gradient: tf.Tensor1D; divergence: number }> => {
+  const { tokens, target, divergences } = await speakOnce(agent, old, contexts, options)
+  const later = lessBaseline(divergences.map(sumsOfLater)).flat()
+  const gradient = tf.tidy(() => tf.grad((theta) => {
+    const now = acting(agent.policy, theta as tf.Tensor1D, tokens, options.temperature, true)
+    return tf.div(tf.sum(tf.add(referenceDivergence('exact', now, target), tf.mul(now.logProbs, later))), contexts.length)
+  })(agent.theta)) as tf.Tensor1D
+  tf.dispose([tokens, target])
+  return { gradient, divergence: divergences.flat().reduce((sum, x) => sum + x, 0) / contexts.length }
+}
+
+/**
  * The divergence that `align` lowers, in nats a message, estimated with one message of the new agent in each context; its 95 % interval (Student, over
  * contexts; with unequal weights by the ratio's linearisation).
  */
 export const reverseKl = async (
-  agent: Speaker, old: Speaker, probes: readonly ProbeContext[], options: Pick<AlignOptions, 'temperature' | 'maxTokens' | 'random'>,
+  agent: Speaker, old: Speaker, probes: readonly ProbeContext[], options: SpeakOptions,
 ): Promise<Estimate> => {
   const values: number[] = []
   for (let from = 0; from < probes.length; from += AT_ONCE) {
@@ -101,7 +116,7 @@ const AT_ONCE = 1024
 
 /** The new agent's messages, one in each context, what the old one would have said token by token, and KL(new_u‖old_u) of each message's tokens. */
 const speakOnce = async (
-  agent: Speaker, old: Speaker, contexts: readonly ProbeContext[], { temperature, maxTokens, random }: Pick<AlignOptions, 'temperature' | 'maxTokens' | 'random'>,
+  agent: Speaker, old: Speaker, contexts: readonly ProbeContext[], { temperature, maxTokens, random }: SpeakOptions,
 ): Promise<{ tokens: TokenBatch; target: Acting; divergences: number[][] }> => {
   const { policy, theta, voice: { endToken, stopTokens, stop } } = agent
   const prompts = contexts.map(({ prompt }) => prompt)

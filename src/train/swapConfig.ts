@@ -1,5 +1,6 @@
+import { InputError } from '../util/errors.js'
 import { modelOf, parseConfig, type Config } from './config.js'
-import { environment } from './environment.js'
+import { environment, limitsOf } from './environment.js'
 
 export interface SwapOptions {
   /** The run whose team it is; its configuration comes beside it. */
@@ -26,13 +27,17 @@ export interface SwapOptions {
  */
 export const swappedConfig = (own: Config, { run, agent, align, with: other, like, freeze, stages, seed = own.seed + 1 }: SwapOptions): Config => {
   const { team, trustRegion, gamma, order } = own
+  if (team.members) throw new InputError(`${run}: its agents are language models; another model or adapter is swapped in by naming it in the team.json of the run`)
+  if (like && vocabularyOf(like) !== vocabularyOf(own)) {
+    throw new InputError(`--with: is a configuration of ${like.task.name}, whose agents have another vocabulary; one of ${own.task.name} is needed`)
+  }
   const adds = agent === team.agents
   const agents = team.agents + (adds ? 1 : 0)
   const models = Array.from({ length: agents }, (_, i) => {
     if (i !== agent) return modelOf(own, i)
     return other ? modelOf(other.config, Math.min(other.agent, other.config.team.agents - 1)) : like?.model ?? modelOf(own, adds ? agent - 1 : agent)
   })
-  const [small, large] = [environment(own.task, team.agents).turns, environment(own.task, agents).turns]
+  const [small, large] = [limitsOf(own.task, team.agents).turns, limitsOf(own.task, agents).turns]
   return parseConfig({
     ...own,
     seed,
@@ -49,3 +54,5 @@ export const swappedConfig = (own: Config, { run, agent, align, with: other, lik
     start: { run, agent, with: other ? { run: other.run, agent: other.agent } : null, seed: like?.seed ?? seed, align: { contexts: align } },
   }, 'swap')
 }
+
+const vocabularyOf = ({ task, team: { agents } }: Config): string | undefined => (task.name === 'benchmark' ? undefined : environment(task, agents).alphabet)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { advantagesOf } from '../../src/train/advantage.js'
 import { parseConfig } from '../../src/train/config.js'
-import { environment } from '../../src/train/environment.js'
+import { environment, limitsOf } from '../../src/train/environment.js'
 import { refilled } from '../../src/train/refill.js'
 import { returnsOf, rewardsOf, sampledEpisodes, sampledTokens, type Message, type Rollouts } from '../../src/train/rollout.js'
 import { random } from '../../src/util/random.js'
@@ -101,5 +101,6 @@ it('a single agent in every role plays the same problems for as many turns: rela
   const [team, single] = [parseConfig({ team: { agents: 3 } }), parseConfig({ team: { agents: 1 }, task: { name: 'relay', rounds: 3 } })]
   const [a, b] = [team, single].map((config) => environment(config.task, config.team.agents))
   expect(a.problems('train', 50, random(1))).toEqual(b.problems('train', 50, random(1)))
-  expect([b.turns, b.messageTokens, single.gamma, single.team.router]).toEqual([a.turns, a.messageTokens, team.gamma, [0]])
+  expect(limitsOf(single.task, 1)).toEqual(limitsOf(team.task, 3))
+  expect([single.gamma, single.team.router]).toEqual([team.gamma, [0]])
 })

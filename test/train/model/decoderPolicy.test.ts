@@ -3,7 +3,8 @@ import { initEngine, tf } from '../../../src/train/backend.js'
 import { tokenBatch } from '../../../src/train/model/batch.js'
 import { adapterPolicy, decoderPolicy, frozenPolicy } from '../../../src/train/model/decoderPolicy.js'
 import { markedLogProbs } from '../../../src/train/model/functions.js'
-import { initialTheta, layoutSize, named, projections } from '../../../src/train/model/layout.js'
+import { initialTheta, layoutSize, named } from '../../../src/train/model/layout.js'
+import { projections } from '../../../src/train/model/projections.js'
 import type { Policy, SampledMessage, SampleOptions } from '../../../src/train/policy.js'
 import { random } from '../../../src/util/random.js'
 import { awake, decoder, engines, fastest, kinds, tokens } from './models.js'
@@ -123,6 +124,17 @@ describe('sampling', () => {
     expect(frozen.layout).toEqual([])
     expect(await frozen.sample(tf.tensor1d([]), prompts, options())).toEqual(await policy.sample(theta, prompts, options()))
     tf.dispose(base)
+  })
+
+  test('long messages, of which some end on the way: the past takes in what is recent, and nothing changes', async () => {
+    const config = decoder({ maxPositions: 64 })
+    const policy = decoderPolicy(config)
+    const theta = tf.tensor1d(awake(layoutSize(policy.layout)))
+    const lengths = [40, 15, 16, 17, 33]
+    const messages = await policy.sample(theta, prompts, options({ endToken: -1, maxTokens: 40, stop: (tokens, row) => tokens.length === lengths[row] }))
+    expect(messages.map(({ tokens }) => tokens.length)).toEqual(lengths)
+    const full = await recomputed(policy, theta, prompts, messages)
+    messages.forEach(({ logProbs }, i) => close(logProbs, full[i], 1e-5))
   })
 
   test.each(Object.entries(kinds))('%s: a beginning that all prompts share is read once, and changes nothing', async (_, config) => {
