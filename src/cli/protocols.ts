@@ -68,19 +68,20 @@ const positive = (text: string): number => {
 }
 
 const run = async (source: string, options: Options): Promise<void> => {
-  const [{ initEngine }, { environment }, { protocols }, { stream }, { disposeTeam }] = await Promise.all([
-    import('../train/backend.js'), import('../train/environment.js'), import('../train/protocols.js'), import('../train/streams.js'), import('../train/team.js'),
+  const [{ initEngine }, { openEnvironment }, { protocols }, { stream }, { disposeTeam }] = await Promise.all([
+    import('../train/backend.js'), import('../train/openEnvironment.js'), import('../train/protocols.js'), import('../train/streams.js'), import('../train/team.js'),
   ])
   const { config, open } = await openTeam(source)
   const { judge, budget, problems: count = config.evaluation.problems, seed = config.seed, temperature = config.rollout.temperature } = options
   if (judge !== undefined && judge >= config.team.agents) throw new InputError(`--judge: holds ${judge}; expected an agent, 0 to ${config.team.agents - 1}`)
+  const { testTask, problems } = await openEnvironment(config)
   await initEngine(options.engine)
   const team = await open()
-  const { task, problems } = environment(config.task, config.team.agents)
   const drawn = problems('test', Math.max(count, config.evaluation.problems), stream(config.seed, 'evaluation problems')).slice(0, count)
   const bar = progress('playing', 6, 'rounds')
-  const results = await protocols(task, team, drawn, {
-    budget, judge, temperature, maxTokens: config.rollout.maxTokens,
+  const { maxTokens, topP, topK, batch } = config.rollout
+  const results = await protocols(testTask, team, drawn, {
+    budget, judge, temperature, maxTokens, topP, topK, batch,
     random: stream(seed, 'protocols'), bootstrap: stream(seed, 'bootstrap'), onProgress: (done) => bar.update(done),
   }).finally(() => {
     bar.end()
@@ -89,11 +90,11 @@ const run = async (source: string, options: Options): Promise<void> => {
   if (options.out !== undefined) {
     const [{ toCsv }, { writeAtomic }] = await Promise.all([import('../figures/csv.js'), import('../util/files.js')])
     writeAtomic(options.out, toCsv(results.map(({ protocol, oracle, n, tokens, reward, gain }) => ({
-      protocol, oracle, n, problems: count, tokens,
+      protocol, oracle, n, problems: drawn.length, tokens,
       reward: reward.estimate, reward_low: reward.low, reward_high: reward.high, gain: gain.estimate, gain_low: gain.low, gain_high: gain.high,
     }))))
   }
-  process.stdout.write(`${options.json ? JSON.stringify({ source, problems: count, results }) : readable(results, count)}\n`)
+  process.stdout.write(`${options.json ? JSON.stringify({ source, problems: drawn.length, results }) : readable(results, drawn.length)}\n`)
 }
 
 /** A run's latest team, or a configuration's untrained one: what is wrong is found before an engine is started. */
@@ -105,15 +106,15 @@ const openTeam = async (source: string): Promise<{ config: Config; open: () => P
     if (checkpointNames(source).length === 0) throw new InputError(`${source}: holds no checkpoint yet`)
     return { config, open: () => Promise.resolve(readCheckpoint(source, config)!.team) }
   }
-  const [{ readConfig }, { parseConfig }] = await Promise.all([import('../util/files.js'), import('../train/config.js')])
-  const config = parseConfig(await readConfig(source), source)
-  return { config, open: () => warmedUp(config) }
+  const [{ readTrainingConfig }, { parseConfig }] = await Promise.all([import('../train/readTrainingConfig.js'), import('../train/config.js')])
+  const config = parseConfig(readTrainingConfig(source), source)
+  return { config, open: () => untrained(config) }
 }
 
-const warmedUp = async (config: Config): Promise<Team> => {
-  const { warmUp } = await import('../train/warmup.js')
+const untrained = async (config: Config): Promise<Team> => {
+  const { startTeam } = await import('../train/startTeam.js')
   let bar: Progress | undefined
-  const team = await warmUp(config, { onProgress: (done, total, loss) => (bar ??= progress('warm-up', total, 'steps')).update(done, `loss ${loss.toFixed(3)}`) })
+  const team = await startTeam(config, { onProgress: (done, total, loss) => (bar ??= progress('warm-up', total, 'steps')).update(done, `loss ${loss.toFixed(3)}`) })
   bar?.end()
   return team
 }

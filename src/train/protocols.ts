@@ -5,7 +5,8 @@
  *     once           one episode by the team as it is
  *     best-of-n      N episodes; the one with the highest mean log-probability per token under the team itself
  *     pass-at-n      the best of the same N by their reward: an oracle, what any selection could reach at most
- *     majority       the same N; the final answer (last message, without blanks around it) that most of them give, ties to the one given first
+ *     majority       the same N; of their final answers the one that most agree with, as the task compares them (or the same last message, but for blanks
+ *                    around it), ties to the one given first
  *     debate         each agent plays an episode alone, in all turns; then each plays another one, in which all turns but its last are not sampled: at turn t
  *                    stands what another agent, the t-th in turn, said at turn t when it was alone. So it reads the others' messages in the shared context,
  *                    where the task's language has them, and says the last one anew. Majority over all agents' last messages, of M debates
@@ -17,30 +18,25 @@
  * scored or repeated cost nothing; tokens that are sampled are counted and reported. Where the agent that is to be heard had ended its episode by then (a game
  * that was won), the debating agent speaks itself from there on.
  */
-import type { EpisodeState, Problem, Task } from '../tasks/task.js'
+import type { EpisodeState, Problem } from '../tasks/task.js'
 import { bootstrapInterval } from '../theory/intervals.js'
 import { InputError } from '../util/errors.js'
 import type { Random } from '../util/random.js'
 import { tf } from './backend.js'
 import { tokenBatch } from './model/batch.js'
-import { rollout, type Episode, type Message } from './rollout.js'
+import { rollout, type Episode, type Message, type Playable, type RolloutOptions } from './rollout.js'
 import type { Estimate } from './stage.js'
-import type { Team } from './team.js'
+import type { Agent, Team } from './team.js'
 
 export const protocolNames = ['once', 'best-of-n', 'pass-at-n', 'majority', 'debate', 'debate-judge', 'role-play'] as const
 export type ProtocolName = (typeof protocolNames)[number]
 
-export interface ProtocolOptions {
+/** `temperature` > 0, or all episodes of a problem are one; `random` drives the sampling. */
+export interface ProtocolOptions extends Omit<RolloutOptions, 'group' | 'gamma'> {
   /** Sampled tokens a problem, ≥ 1. Default: those of eight episodes. */
   readonly budget?: number
-  /** > 0, or all episodes of a problem are one. */
-  readonly temperature: number
-  /** Longest message, its end included. */
-  readonly maxTokens: number
   /** Which agent judges; default: the last. */
   readonly judge?: number
-  /** Drives the sampling. */
-  readonly random: Random
   /** Drives the bootstrap. */
   readonly bootstrap: Random
   /** Rounds of sampling done, of all. */
@@ -81,9 +77,9 @@ interface Candidate {
 /**
  * Every protocol on the same problems.
  *
- * @throws InputError for a judge that is no agent, or that has other tokens than the agent whose message it is to judge
+ * @throws InputError for a judge that is no agent, or that cannot write what it is to judge in its own tokens
  */
-export const protocols = async (task: Task, team: Team, problems: readonly Problem[], options: ProtocolOptions): Promise<ProtocolResult[]> => {
+export const protocols = async (task: Playable, team: Team, problems: readonly Problem[], options: ProtocolOptions): Promise<ProtocolResult[]> => {
   const { budget, judge = team.agents.length - 1, random, bootstrap, onProgress } = options
   if (!team.agents[judge]) throw new InputError(`judge: holds ${judge}; expected an agent, 0 to ${team.agents.length - 1}`)
   const STEPS = 6
@@ -121,7 +117,8 @@ export const protocols = async (task: Task, team: Team, problems: readonly Probl
     protocol, oracle: protocol === 'pass-at-n', n, tokens, rewards,
     reward: interval(rewards, bootstrap.fork(0)), gain: interval(rewards.map((reward, p) => reward - base[p]), bootstrap.fork(0)),
   })
-  const voted = (all: readonly (readonly Candidate[])[]): number[] => all.map((own) => own[majority(own.map(({ answer }) => answer))].reward)
+  const voted = (all: readonly (readonly Candidate[])[]): number[] =>
+    all.map((own, p) => own[majority(own.map(({ answer }) => answer), task.agree && ((a, b) => task.agree!(problems[p], a, b)))].reward)
   const best = (all: readonly (readonly Candidate[])[], score: (candidate: Candidate) => number): number[] => all.map((own) => own[highest(own.map(score))].reward)
   const inPool = meanTokens(pool.flat(), problems)
   return [
@@ -140,8 +137,9 @@ const interval = (samples: readonly number[], random: Random): Estimate => {
   return { estimate, low, high }
 }
 
-/** Which answer most of them give: the place of the first that gives it; of equally frequent answers the one given first. */
-export const majority = (answers: readonly string[]): number => highest(answers.map((answer) => answers.filter((other) => other === answer).length))
+/** The place of the answer that most of them agree with; of equal ones, that of the first. */
+export const majority = (answers: readonly string[], agree = (a: string, b: string): boolean => a === b): number =>
+  highest(answers.map((answer) => answers.filter((other) => agree(answer, other)).length))
 
 /** Place of the highest score, the first of equal ones. */
 const highest = (scores: readonly number[]): number => scores.reduce((best, score, i) => (score > scores[best] ? i : best), 0)
@@ -151,11 +149,9 @@ const meanTokens = (candidates: readonly Candidate[], { length }: readonly Probl
 const perProblem = (candidates: readonly Candidate[], problems: readonly Problem[]): Candidate[][] =>
   problems.map((_, p) => candidates.filter(({ problem }) => problem === p))
 
-type Sampling = Pick<ProtocolOptions, 'temperature' | 'maxTokens'>
-
-const episodesOf = async (task: Task, team: Team, problems: readonly Problem[], group: number, random: Random, { temperature, maxTokens }: Sampling): Promise<Candidate[]> => {
+const episodesOf = async (task: Playable, team: Team, problems: readonly Problem[], group: number, random: Random, options: ProtocolOptions): Promise<Candidate[]> => {
   if (group === 0) return []
-  const { episodes } = await rollout(task, team, problems, { group, temperature, maxTokens, gamma: 1, random })
+  const { episodes } = await rollout(task, team, problems, { ...options, group, gamma: 1, random })
   return episodes.map((episode) => candidate(team, episode))
 }
 
@@ -178,7 +174,7 @@ const candidate = (team: Team, episode: Episode, before = { said: '', reward: 0 
 }
 
 /** One debate about each problem. @returns every agent's last message, and the tokens sampled in all */
-const debate = async (task: Task, team: Team, problems: readonly Problem[], random: Random, options: Sampling): Promise<{ last: Candidate[]; tokens: number }> => {
+const debate = async (task: Playable, team: Team, problems: readonly Problem[], random: Random, options: ProtocolOptions): Promise<{ last: Candidate[]; tokens: number }> => {
   const speakers = team.agents.map((_, agent) => agent)
   const alone = (agent: number): Team => ({ ...team, router: [agent] })
   const opening: Candidate[][] = []
@@ -187,20 +183,20 @@ const debate = async (task: Task, team: Team, problems: readonly Problem[], rand
   const last: Candidate[] = []
   for (const agent of speakers) {
     const others = speakers.length === 1 ? speakers : [...speakers.slice(agent + 1), ...speakers.slice(0, agent)]
-    const begun = problems.map((problem, p): Begun => {
+    const begin = async (problem: Problem, p: number): Promise<Begun> => {
       const heard = others.map((other) => opening[other][p].episode.messages)
       let [state, said, reward] = [task.start(problem), '', 0]
       for (let turn = 0; turn + 1 < opening[agent][p].episode.messages.length && !state.done; turn++) {
         const message = heard[turn % others.length][turn]
         if (!message) break
         said = textOf(team, message)
-        state = task.step(state, said)
+        state = await task.step(state, said)
         reward += state.reward
       }
       return { id: problem.id, problem, state, said, reward }
-    })
-    const { temperature, maxTokens } = options
-    const { episodes } = await rollout(goingOn(task), alone(agent), begun, { group: 1, temperature, maxTokens, gamma: 1, random: random.fork(2 * agent + 1) })
+    }
+    const begun = await Promise.all(problems.map(begin))
+    const { episodes } = await rollout(goingOn(task), alone(agent), begun, { ...options, group: 1, gamma: 1, random: random.fork(2 * agent + 1) })
     last.push(...episodes.map((episode, p) => candidate(team, episode, begun[p])))
   }
   return { last, tokens: [...opening.flat(), ...last].reduce((sum, { tokens }) => sum + tokens, 0) }
@@ -216,11 +212,11 @@ interface Begun extends Problem {
 }
 
 /** The task from where each problem stands. */
-const goingOn = (task: Task): Task<Begun> => ({
+const goingOn = (task: Playable): Playable => ({
   name: task.name,
-  start: ({ state }) => state,
+  start: (problem) => (problem as Begun).state,
   step: (state, message) => task.step(state, message),
-  rolePrompt: task.rolePrompt && (({ problem }, agent, agents) => task.rolePrompt!(problem, agent, agents)),
+  rolePrompt: task.rolePrompt && ((problem, agent, agents) => task.rolePrompt!((problem as Begun).problem, agent, agents)),
 })
 
 /** Tokens in one pass, about. */
@@ -230,7 +226,7 @@ const PASS = 2 ** 14
  * Of each candidate: the mean log-probability per token of its last message under the judge, mean over the contexts that the candidates' last messages of its
  * problem were said on. So all are judged on the same contexts: on its own alone, a message that goes on from a mistake would look as good as a right one.
  */
-const judged = async (task: Task, { agents }: Team, judge: number, problems: readonly Problem[], debated: readonly (readonly Candidate[])[]): Promise<Map<Candidate, number>> => {
+const judged = async (task: Playable, { agents }: Team, judge: number, problems: readonly Problem[], debated: readonly (readonly Candidate[])[]): Promise<Map<Candidate, number>> => {
   const { policy, theta, voice } = agents[judge]
   const items = new Map<string, { ids: number[]; from: number; score: number }>()
   const seen = debated.map((candidates, p) => {
@@ -238,10 +234,8 @@ const judged = async (task: Task, { agents }: Team, judge: number, problems: rea
     const prompts = said.map(({ context }) => voice.prompt(context, task.rolePrompt?.(problems[p], judge, agents.length)))
     return candidates.map(({ last }) => {
       if (!last) return []
-      const { agent, tokens } = last.message
-      if (tokens.some((token) => token >= policy.vocabulary) || voice.text(tokens) !== agents[agent].voice.text(tokens)) {
-        throw new InputError(`judge: agent ${judge} has other tokens than agent ${agent}, whose messages it is to judge; choose agents of one model`)
-      }
+      const tokens = inTokensOf(agents[judge], agents[last.message.agent], last.message.tokens)
+      if (!tokens) throw new InputError(`judge: agent ${judge} cannot write what agent ${last.message.agent} says in its own tokens; choose agents of one model`)
       return prompts.map((prompt) => {
         const ids = [...prompt, ...tokens]
         const key = `${prompt.length}|${ids.join()}`
@@ -265,6 +259,13 @@ const judged = async (task: Task, { agents }: Team, judge: number, problems: rea
   }
   return new Map(debated.flatMap((candidates, p) => candidates.map((candidate, c): [Candidate, number] =>
     [candidate, seen[p][c].length > 0 ? average(seen[p][c].map(({ score }) => score)) : -Infinity])))
+}
+
+/** What one agent said, as another would write it: its own tokens where they say the same, else the text, and what ends a message. */
+const inTokensOf = ({ policy, voice, pretrained }: Agent, speaker: Agent, tokens: readonly number[]): readonly number[] | undefined => {
+  const text = speaker.voice.text(tokens)
+  if (tokens.every((token) => token < policy.vocabulary) && voice.text(tokens) === text) return tokens
+  return pretrained && [...pretrained.source.tokenizer().encode(text), voice.endToken]
 }
 
 const average = (values: readonly number[]): number => values.reduce((sum, x) => sum + x, 0) / values.length

@@ -9,8 +9,10 @@ import type { Policy, TokenBatch } from '../../src/train/policy.js'
 import { majority, protocols, type ProtocolOptions, type ProtocolResult } from '../../src/train/protocols.js'
 import { disposeTeam, type Agent, type Team } from '../../src/train/team.js'
 import { plainVoice } from '../../src/train/voice.js'
+import { startTeam } from '../../src/train/startTeam.js'
 import { warmUp } from '../../src/train/warmup.js'
 import { random } from '../../src/util/random.js'
+import { sharedPath } from '../shared.js'
 
 const tokenizer = charTokenizer('0123456789+-*=;?')
 const end = tokenizer.encode(';')[0]
@@ -64,6 +66,12 @@ it('majority: the most frequent answer, of equal ones the first', () => {
   expect(majority(['a', 'b', 'b'])).toBe(1)
   expect(majority(['b', 'a', 'a', 'b'])).toBe(0)
   expect(majority(['x'])).toBe(0)
+})
+
+it('majority: as the task compares answers; one without an answer agrees with none', () => {
+  const agree = (a: string, b: string): boolean => a !== '' && b !== '' && Number(a) === Number(b)
+  expect(majority(['', '', '', '7', '0.5', '1/2', '.50'], agree)).toBe(4)
+  expect(majority(['', ''], agree)).toBe(0)
 })
 
 describe('budget', () => {
@@ -125,7 +133,7 @@ describe('debate', () => {
     const { team } = scripted([always('1'), always('3'), always('3')])
     await expect(run(team, { judge: 3 })).rejects.toThrow('judge: holds 3; expected an agent, 0 to 2')
     const other = { ...team, agents: team.agents.map((agent, i) => (i === 1 ? { ...agent, voice: { ...voice, text: () => 'x' } } : agent)) }
-    await expect(run(other, { judge: 1 })).rejects.toThrow('agent 1 has other tokens than agent 0')
+    await expect(run(other, { judge: 1 })).rejects.toThrow('agent 1 cannot write what agent 0 says')
     disposeTeam(team)
   })
 })
@@ -159,6 +167,20 @@ describe('trained decoders', () => {
     const [once, best, oracle, vote] = results
     for (const chosen of [once, best, vote]) chosen.rewards.forEach((reward, p) => expect(reward).toBeLessThanOrEqual(oracle.rewards[p]))
     for (const { rewards } of results) for (const reward of rewards) expect([0, 1]).toContain(reward)
+    disposeTeam(team)
+  })
+})
+
+const models = sharedPath('models')
+describe.skipIf(!models)('language models', () => {
+  it('of two families: the judge reads what the other says in its own tokens', async () => {
+    const config = parseConfig({
+      task: { name: 'relay', modulus: 3 }, team: { agents: [{ model: `${models}/tiny-llama`, role: 'Add.' }, { model: `${models}/tiny-qwen3` }] }, rollout: { maxTokens: 3 },
+    })
+    const { task, problems } = environment(config.task, config.team.agents)
+    const team = await startTeam(config)
+    const results = await protocols(task, team, problems('test', 2, random(3)), { temperature: 1, maxTokens: 3, batch: 4, budget: 20, random: random(1), bootstrap: random(2) })
+    expect(results.map(({ protocol }) => protocol)).toContain('debate-judge')
     disposeTeam(team)
   })
 })
