@@ -102,12 +102,12 @@ describe('reverseKlGradient', () => {
     const sum = { all: 0, square: 0 }
     const size = newcomer.theta.size
     const mean = new Float64Array(size)
-    const wanted = await exact.data()
+    const wanted = await exact.data() as Float32Array
     const length = Math.hypot(...wanted)
     const batches = 40
     for (let k = 0; k < batches; k++) {
       const { gradient } = await reverseKlGradient(newcomer, old, Array.from({ length: 250 }, () => ({ prompt, weight: 1 })), options(100 + k))
-      const values = await gradient.data()
+      const values = await gradient.data() as Float32Array
       gradient.dispose()
       const along = values.reduce((total, x, i) => total + (x * wanted[i]) / length, 0)
       sum.all += along
