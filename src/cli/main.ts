@@ -6,6 +6,7 @@ import { addVerify } from './verify.js'
 import { addDemo } from './demo.js'
 import { addDoctor } from './doctor.js'
 import { addEval } from './eval.js'
+import { addExperiment } from './experiment.js'
 import { addExport } from './export.js'
 import { addFigures } from './figures.js'
 import { addKernel } from './kernel.js'
@@ -46,6 +47,7 @@ addCheck(program)
 addVerify(program)
 addScaling(program)
 addWorstCase(program)
+addExperiment(program)
 addExport(program)
 program.commandsGroup('Language models:')
 addPull(program)

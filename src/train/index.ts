@@ -31,6 +31,7 @@ export { stage, stageStart, type Estimate, type StageState, type UpdateRecord } 
 export { compareEvaluations, evaluateTeam, type Evaluation } from './evaluateTeam.js'
 export { evaluateHeldOut, trainTeam, type EvaluationRecord, type TrainOptions } from './trainTeam.js'
 export { runTraining, type RunOptions, type RunResult } from './run.js'
+export { readBase } from './base.js'
 export { readRun, type RecordedRun } from './runFolder.js'
 export { summarise, type RunSummary } from './summary.js'
 export { runMetrics, type RunMetrics } from './runMetrics.js'
