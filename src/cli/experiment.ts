@@ -50,7 +50,8 @@ Examples:
   teamtr experiment merge /scratch/part-* --out runs/merged`)
     .action(run)
 
-  experiment.command('merge')
+  // What stands behind "merge" is merge's.
+  experiment.enablePositionalOptions().command('merge')
     .description('gather the runs of one grid from several --out folders (shards) into its tables; folders of differing grids are refused')
     .argument('<folders...>', '--out folders')
     .requiredOption('--out <dir>', 'where the tables go')
@@ -82,15 +83,13 @@ const readGrid = async (file: string): Promise<Grid> => {
 const names = (): string[] => readdirSync(declared).filter((file) => file.endsWith('.yaml')).map((file) => file.slice(0, -5)).sort()
 
 const list = async (): Promise<void> => {
-  const { textTable } = await import('../util/table.js')
   const { expandGrid } = await import('../experiments/grid.js')
-  const rows: string[][] = []
+  const width = Math.max(...names().map(({ length }) => length))
   for (const name of names()) {
     const grid = await readGrid(join(declared, `${name}.yaml`))
-    const runs = [true, false].map((quick) => String(expandGrid(grid, { quick }, name).length))
-    rows.push([name, ...runs, `  ${grid.about}`])
+    const [quick, full] = [true, false].map((quick) => expandGrid(grid, { quick }, name).length)
+    process.stdout.write(`${name.padEnd(width)}  ${grid.about} (${full} runs; quick: ${quick})\n`)
   }
-  process.stdout.write(`${textTable(['experiment', 'runs, quick', 'runs', ''], rows)}\n`)
 }
 
 /** An experiment's name and file from what the user gave. */
