@@ -50,15 +50,15 @@ Examples:
   teamtr experiment merge /scratch/part-* --out runs/merged`)
     .action(run)
 
-  // What stands behind "merge" is merge's.
-  experiment.enablePositionalOptions().command('merge')
+  experiment.command('merge')
     .description('gather the runs of one grid from several --out folders (shards) into its tables; folders of differing grids are refused')
     .argument('<folders...>', '--out folders')
-    .requiredOption('--out <dir>', 'where the tables go')
+    .option('--out <dir>', 'where the tables go')
     .option('--json', 'print the summary as JSON')
     .addHelpText('after', `
 Exit codes: 0 done, 1 a run of the grid is in none of the folders, or unfinished (it is named), 2 wrong input.`)
-    .action(merge)
+    // commander hands --out and --json to the command above, which knows them too.
+    .action((folders: string[], _: unknown, command: Command) => merge(folders, command.optsWithGlobals()))
 }
 
 const whole = (text: string): number => {
@@ -190,7 +190,8 @@ const tables = async (name: string, grid: Grid, cells: readonly Cell[], folderOf
   return json ? JSON.stringify(results.summary, null, 1) : readableResults(results, grid)
 }
 
-const merge = async (folders: string[], { out, json }: { out: string; json?: boolean }): Promise<void> => {
+const merge = async (folders: string[], { out, json }: Pick<Options, 'out' | 'json'>): Promise<void> => {
+  if (out === undefined) throw new InputError('--out: missing; a folder for the tables')
   const [{ expandGrid, parseGrid }, { folderOf, isFinished }, { isExperiment, readManifest, sameGrid }] = await Promise.all([
     import('../experiments/grid.js'), import('../experiments/runGrid.js'), import('../experiments/folder.js'),
   ])

@@ -1,15 +1,18 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { InputError, oneLine } from '../util/errors.js'
+import { addAdapters } from './adapters.js'
 import { addCheck } from './check.js'
 import { addVerify } from './verify.js'
 import { addDemo } from './demo.js'
 import { addDoctor } from './doctor.js'
 import { addEval } from './eval.js'
 import { addExperiment } from './experiment.js'
+import { addExact } from './exact.js'
 import { addExport } from './export.js'
 import { addFigures } from './figures.js'
 import { addKernel } from './kernel.js'
+import { addProtocols } from './protocols.js'
 import { addRuns } from './runs.js'
 import { addGenerate } from './generate.js'
 import { addLogits } from './logits.js'
@@ -38,6 +41,7 @@ const program = new Command('teamtr')
 program.commandsGroup('Train and evaluate teams:')
 addDemo(program)
 addTrain(program)
+addProtocols(program)
 addRuns(program)
 addTokenShifts(program)
 addEval(program)
@@ -48,12 +52,14 @@ addVerify(program)
 addScaling(program)
 addWorstCase(program)
 addExperiment(program)
+addExact(program)
 addExport(program)
 program.commandsGroup('Language models:')
 addPull(program)
 addGenerate(program)
 addLogits(program)
 addMerge(program)
+addAdapters(program)
 program.commandsGroup('Figures and notebooks:')
 addTables(program)
 addFigures(program)

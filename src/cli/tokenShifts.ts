@@ -29,9 +29,10 @@ Exit codes: 0 done, 2 wrong input.
 
 Example: teamtr token-shifts configs/relay-3.yaml --steps 12 --no-penalty --out data`)
     .action(async (file: string | undefined, { steps, penalty, engine, out, json }: Options) => {
-      const { readConfig, writableFolder, writeAtomic } = await import('../util/files.js')
+      const { writableFolder, writeAtomic } = await import('../util/files.js')
+      const { readTrainingConfig } = await import('../train/readTrainingConfig.js')
       const { parseConfig } = await import('../train/config.js')
-      const config = parseConfig(file === undefined ? {} : await readConfig(file) ?? {}, file ?? 'token-shifts')
+      const config = parseConfig(file === undefined ? {} : readTrainingConfig(file), file ?? 'token-shifts')
       const objective = { ...config.objective, steps: steps === undefined ? config.objective.steps : whole(steps) }
       const beta = { ...config.trustRegion.beta, ...(penalty ? {} : { initial: 0 }) }
       if (out !== undefined) writableFolder(out)
@@ -51,12 +52,12 @@ const whole = (text: string): number => {
 
 const measure = async (config: Parameters<typeof import('../train/tokenShifts.js').tokenShifts>[0], engine?: string): Promise<TokenShifts> => {
   const { initEngine } = await import('../train/backend.js')
-  const { warmUp } = await import('../train/warmup.js')
+  const { startTeam } = await import('../train/startTeam.js')
   const { tokenShifts } = await import('../train/tokenShifts.js')
   const { disposeTeam } = await import('../train/team.js')
   await initEngine(engine)
   const bar = progress('warm-up', config.warmup.steps, 'steps')
-  const team = await warmUp(config, { onProgress: (done) => bar.update(done) })
+  const team = await startTeam(config, { onProgress: (done) => bar.update(done) })
   bar.end()
   try {
     return await tokenShifts(config, team)

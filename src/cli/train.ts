@@ -106,10 +106,10 @@ const say = (text: string): void => void process.stderr.write(`${text}\n`)
 
 /** What the configuration file says; a run that is resumed without one has its own. */
 const given = async (file: string | undefined, { resume, out }: Options): Promise<unknown> => {
-  const { readConfig } = await import('../util/files.js')
-  if (file !== undefined) return await readConfig(file) ?? {}
+  const { readTrainingConfig } = await import('../train/readTrainingConfig.js')
+  if (file !== undefined) return readTrainingConfig(file)
   const own = resume && out !== undefined ? join(out, 'config.json') : undefined
-  return own !== undefined && existsSync(own) ? readConfig(own) : {}
+  return own !== undefined && existsSync(own) ? readTrainingConfig(own) : {}
 }
 
 /** Options stand above the file. */

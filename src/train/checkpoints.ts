@@ -13,13 +13,14 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { InputError, messageOf } from '../util/errors.js'
 import { makeFolder, readJson, writeAtomic } from '../util/files.js'
-import { validate } from '../util/validate.js'
+import { show, validate } from '../util/validate.js'
 import type { Config } from './config.js'
 import { criticLayout, type Critic } from './critic.js'
 import { readVectors, writeVectors } from './model/checkpoint.js'
-import { fileIn } from './runFolder.js'
+import { openLanguageAgents } from './languageTeam.js'
+import { fileIn, firstDifference } from './runFolder.js'
 import type { StageState } from './stage.js'
-import type { Team } from './team.js'
+import type { Agent, Pretrained, Team } from './team.js'
 import { decoderOf } from './warmup.js'
 
 const index = z.int().min(0)
@@ -42,7 +43,14 @@ const stateSchema = z.strictObject({
   engine: z.string(),
   logBytes: index,
   evaluationBytes: index,
-  agents: z.array(z.strictObject({ beta: z.number(), delta: z.number(), adamSteps: index })),
+  agents: z.array(z.strictObject({
+    beta: z.number(),
+    delta: z.number(),
+    adamSteps: index,
+    /** Of a language model: which model it is (fingerprint.ts), and its adapter's LoraConfig. Its weights are not kept here. */
+    model: z.string().optional(),
+    lora: z.unknown().optional(),
+  })),
   criticSteps: index.optional(),
   state: z.strictObject({
     stage: index,
@@ -84,7 +92,8 @@ export const writeCheckpoint = async (folder: string, config: Pick<Config, 'crit
       const { theta, optimiser: { first, second } } = team.critic
       await writeVectors(join(temporary, CRITIC), criticLayout(config), { theta, first, second })
     }
-    const agents = team.agents.map(({ beta, delta, optimiser: { steps } }) => ({ beta, delta, adamSteps: steps }))
+    const agents = team.agents.map(({ beta, delta, optimiser: { steps }, pretrained }) =>
+      ({ beta, delta, adamSteps: steps, ...(pretrained && { model: pretrained.fingerprint, lora: pretrained.lora }) }))
     writeAtomic(join(temporary, 'state.json'), JSON.stringify({ version: 2, ...saved, agents, criticSteps: team.critic?.optimiser.steps }))
     rmSync(join(all, name), { recursive: true, force: true })
     renameSync(temporary, join(all, name))
@@ -116,27 +125,61 @@ export const readCheckpoint = (folder: string, config: Config, name?: string): {
   const latest = name ?? names.at(-1)
   if (latest === undefined) return undefined
   const at = join(fileIn.checkpoints(folder), latest)
-  try {
-    const file = join(at, 'state.json')
-    const { agents, criticSteps, ...saved } = validate(stateSchema, readJson(file), file)
-    if (agents.length !== config.team.agents) {
-      throw new InputError(`${file}: agents: holds ${agents.length}; the run has ${config.team.agents}`)
+  const whole = <T>(read: () => T): T => {
+    try {
+      return read()
+    } catch (error) {
+      if (!(error instanceof InputError)) throw error
+      const before = names.at(-2)
+      throw new InputError(`${error.message}; delete ${at} to continue from ${before === undefined ? 'the start' : `checkpoint ${before}`}`)
     }
-    const { policy, voice } = decoderOf(config)
-    const read = agents.map(({ beta, delta, adamSteps }, i) => {
-      const keys: ('theta' | 'first' | 'second' | 'initial')[] = config.objective.reference === 'initial' ? [...MOMENTS, 'initial'] : [...MOMENTS]
-      const { theta, first, second, initial } = readVectors(join(at, agentFile(i)), policy.layout, keys).vectors
-      return { policy, voice, theta, ...(initial && { initial }), optimiser: { steps: adamSteps, first, second }, beta, delta }
-    })
-    return { team: { router: config.team.router, agents: read, ...(config.advantage.baseline === 'value' && { critic: readCritic() }) }, saved }
-    function readCritic(): Critic {
-      if (criticSteps === undefined) throw new InputError(`${file}: criticSteps: missing; the run has a critic`)
-      const { theta, first, second } = readVectors(join(at, CRITIC), criticLayout(config), MOMENTS).vectors
-      return { theta, optimiser: { steps: criticSteps, first, second } }
-    }
-  } catch (error) {
-    if (!(error instanceof InputError)) throw error
-    const before = names.at(-2)
-    throw new InputError(`${error.message}; delete ${at} to continue from ${before === undefined ? 'the start' : `checkpoint ${before}`}`)
   }
+  const file = join(at, 'state.json')
+  const { agents, criticSteps, ...saved } = whole(() => {
+    const state = validate(stateSchema, readJson(file), file)
+    if (state.agents.length === config.team.agents) return state
+    throw new InputError(`${file}: agents: holds ${state.agents.length}; the run has ${config.team.agents}`)
+  })
+  const readAgent = (opened: OpenAgent, i: number): Agent => {
+    const { beta, delta, adamSteps } = agents[i]
+    const keys: ('theta' | 'first' | 'second' | 'initial')[] = config.objective.reference === 'initial' ? [...MOMENTS, 'initial'] : [...MOMENTS]
+    const { theta, first, second, initial } = readVectors(join(at, agentFile(i)), opened.policy.layout, keys).vectors
+    return { ...opened, theta, ...(initial && { initial }), optimiser: { steps: adamSteps, first, second }, beta, delta }
+  }
+  const readCritic = (): Critic => {
+    if (criticSteps === undefined) throw new InputError(`${file}: criticSteps: missing; the run has a critic`)
+    const { theta, first, second } = readVectors(join(at, CRITIC), criticLayout(config), MOMENTS).vectors
+    return { theta, optimiser: { steps: criticSteps, first, second } }
+  }
+  const opened = openAgents(config)
+  try {
+    opened.agents.forEach(({ pretrained }, i) => sameModel(config, i, pretrained, agents[i].model, agents[i].lora, file))
+    const read = whole(() => opened.agents.map(readAgent))
+    const critic = config.advantage.baseline === 'value' ? whole(readCritic) : undefined
+    return { team: { router: config.team.router, agents: read, release: opened.release, ...(critic && { critic }) }, saved }
+  } catch (error) {
+    opened.release()
+    throw error
+  }
+}
+
+type OpenAgent = Pick<Agent, 'policy' | 'voice' | 'pretrained'>
+
+/** The agents of a configuration, without what a checkpoint holds. */
+const openAgents = (config: Config): { agents: OpenAgent[]; release(): void } => {
+  if (!config.team.members) {
+    const { policy, voice } = decoderOf(config)
+    return { agents: config.trustRegion.delta.map(() => ({ policy, voice })), release: () => undefined }
+  }
+  const { agents, release } = openLanguageAgents(config)
+  return { agents: agents.map(({ policy, voice, pretrained }) => ({ policy, voice, pretrained })), release }
+}
+
+/** @throws InputError when an agent's frozen model is not the one that it was trained on */
+const sameModel = ({ team: { members } }: Config, i: number, found: Pretrained | undefined, model: string | undefined, lora: unknown, file: string): void => {
+  if (found?.fingerprint !== model) {
+    throw new InputError(`${file}: agents[${i}]: was trained on another model than what ${show(members?.[i].model)} holds now (${found?.source.path}): its weights or configuration have changed`)
+  }
+  const other = found && firstDifference(lora, JSON.parse(JSON.stringify(found.lora)))
+  if (other) throw new InputError(`${file}: agents[${i}]: lora.${other.path}: holds ${show(other.a)}; ${show(members?.[i].adapter)} has ${show(other.b)} now`)
 }

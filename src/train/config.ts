@@ -1,8 +1,10 @@
 import { z } from 'zod'
 import { InputError } from '../util/errors.js'
 import { show, validate } from '../util/validate.js'
-import { environment, taskSchema } from './environment.js'
+import { limitsOf, taskSchema } from './environment.js'
 import { methodNamed, methodNames, withDefaultsOfMethod } from './methods.js'
+import { peftName, projections } from './model/projections.js'
+import { agentSchema } from './teamSchema.js'
 
 /** Where an update's rollouts come from, and what happens to one that ends outside its trust region. */
 const methodSettings = z.strictObject({
@@ -34,13 +36,65 @@ const methodSchema = z
 const count = z.int().min(1).max(1e6)
 const section = <S extends z.ZodRawShape>(shape: S) => z.strictObject(shape).prefault({} as never)
 
+/** PEFT's names of what an adapter can act on, and its defaults. */
+const targets = projections.map(peftName)
+const loraSchema = z.strictObject({
+  /** r. */
+  rank: z.int().min(1).max(4096).default(8),
+  /** The adapter's product counts alpha/rank. */
+  alpha: z.number().positive().default(8),
+  targets: z
+    .union([z.literal('all-linear'), z.array(z.enum(targets)).min(1)], { error: `expected all-linear, or a list of ${targets.join(', ')}` })
+    .transform((given) => targets.filter((target) => given === 'all-linear' || given.includes(target)))
+    .default(['q_proj', 'v_proj']),
+  /** Probability that an element of what A reads is dropped, while the objective is climbed. */
+  dropout: z.number().min(0).lt(1).default(0),
+})
+
+const protocolSchema = z.strictObject({
+  /** Whether an agent reads what the task tells its role … */
+  taskRole: z.boolean().default(true),
+  /** … and its own role prompt, which comes first. */
+  ownRole: z.boolean().default(true),
+  /** Whether both and the shared context come in the model's chat template, or as plain text. */
+  chatTemplate: z.boolean().default(true),
+  /** `enable_thinking`, which some templates read; null: not given. */
+  enableThinking: z.boolean().nullable().default(null),
+  /** What becomes of the thoughts in a message: others may read them, or not. */
+  thinking: z.enum(['strip', 'keep']).default('strip'),
+  /** What thoughts stand between. */
+  thinkingTags: z.tuple([z.string().min(1), z.string().min(1)]).default(['<think>', '</think>']),
+  /** Texts that end a message; they are left out of it. */
+  stop: z.array(z.string().min(1)).max(16).default([]),
+})
+export type Protocol = z.output<typeof protocolSchema>
+
+const serverSchema = z.strictObject({
+  /** Of an OpenAI-compatible server, up to /v1. A key is read from $TEAMTR_SERVER_KEY. */
+  url: z.string().min(1),
+  /** What the server calls the model that the agent's adapter is for. Default: the agent's `model`. */
+  model: z.string().min(1).optional(),
+  /** Where the server finds the run's folder, if not under its own path. */
+  folder: z.string().min(1).optional(),
+  /** Messages that are asked for at once. */
+  parallel: z.int().min(1).max(1024).default(32),
+  /** For one message. */
+  timeoutSeconds: z.number().positive().max(86_400).default(600),
+})
+export type ServerSettings = z.output<typeof serverSchema>
+
 /** A training run, every field defaulted: the empty configuration trains the relay team of three. */
 export const configSchema = z.strictObject({
   /** Everything random follows from it. */
   seed: z.int().min(0).max(2 ** 31 - 1).default(0),
   task: taskSchema.prefault({ name: 'relay' }),
   team: section({
-    agents: z.int().min(1).max(64).default(3),
+    /** How many decoders that are trained from scratch; or the language models themselves, a list of {model, adapter, name, role}. */
+    agents: z.union([z.int().min(1).max(64), z.array(agentSchema).min(1).max(64)], {
+      error: 'expected a number from 1 to 64, or a list of {model, adapter, name, role}',
+    }).optional(),
+    /** The language models, where `agents` is their number: so a complete configuration has it. */
+    members: z.array(agentSchema).min(1).max(64).nullable().default(null),
     /** Which agent speaks at turn t: router[t mod its length]. Default: in turn. */
     router: z.array(z.int().min(0)).min(1).optional(),
     /** Whether all agents start from one warmed-up policy, or each from its own. */
@@ -56,9 +110,16 @@ export const configSchema = z.strictObject({
     kvHeads: count.optional(),
     intermediate: count.default(172),
   }),
-  /** Imitation of the task's weak player, before any reinforcement. */
+  /** What is trained of a language model: an adapter (the default), or all of it. A decoder from scratch is trained whole. */
+  tuning: z.enum(['lora', 'full']).optional(),
+  /** Of the adapters that are begun; an agent with an adapter of its own goes on with that one. */
+  lora: loraSchema.nullish(),
+  /** How language models read and write: one protocol for the whole team. */
+  protocol: protocolSchema.nullish(),
+  /** Imitation of the task's weak player, before any reinforcement; language models have none. */
   warmup: section({
-    steps: z.int().min(0).default(400),
+    /** Default: 400; language models: 0. */
+    steps: z.int().min(0).optional(),
     /** Episodes a step. */
     episodes: count.default(512),
     learningRate: z.number().positive().default(2e-3),
@@ -83,10 +144,18 @@ export const configSchema = z.strictObject({
     /** G, episodes of each. */
     group: z.int().min(2).max(1e4).default(8),
     temperature: z.number().positive().max(100).default(1),
-    /** Longest message, its end included. Default: that of the task. */
+    /** Only the most probable tokens that together have this probability, after temperature and top-k. */
+    topP: z.number().gt(0).max(1).default(1),
+    /** Only the k most probable tokens, after temperature; null: all. */
+    topK: count.nullable().default(null),
+    /** Longest message, its end included. Default: that of the task; language models: 16 in a game, 512 else. */
     maxTokens: count.optional(),
     /** Groups of equal return are replaced by those of further problems, in at most so many rounds (DAPO's dynamic sampling). */
     refill: z.int().min(0).max(100).default(0),
+    /** Messages that are sampled at once; null: all. Default: 64 for language models. */
+    batch: count.nullable().optional(),
+    /** Engines that sample in place of the models here: one for all agents, or one each. */
+    server: z.union([serverSchema, z.array(serverSchema).min(1)], { error: 'expected {url, …}, or one for each agent' }).nullable().default(null),
   }),
   advantage: section({
     /** What returns are compared with: the mean of their group, or the values of a critic (PPO). */
@@ -139,8 +208,10 @@ export const configSchema = z.strictObject({
      * of the run, which its team then keeps.
      */
     reference: z.enum(['behaviour', 'initial']).default('behaviour'),
-    /** Tokens that are computed at once, padding included; null: all. The gradient is the same, the memory is not. */
-    microTokens: count.nullable().default(null),
+    /** Tokens that are computed at once, padding included; null: all. The gradient is the same, the memory is not. Default: 512 for language models. */
+    microTokens: count.nullable().optional(),
+    /** Compute each block again in the backward pass: memory for one block in place of all, for about a third more time. */
+    recompute: z.boolean().default(false),
   }),
   trustRegion: section({
     /** δ, or one per agent. */
@@ -204,16 +275,19 @@ export const parseConfig = (value: unknown, where = 'config'): Config =>
   complete(validate(configSchema, withDefaultsOfMethod(value ?? {}), where), where)
 
 const complete = (config: Parsed, where: string) => {
-  const { agents } = config.team
   const wrong = (field: string, holds: unknown, right: string): never => {
     throw new InputError(`${where}: ${field}: holds ${show(holds)}; ${right}`)
   }
+  const { agents: given } = config.team
+  const members = Array.isArray(given) ? given : config.team.members
+  const agents = members?.length ?? (given as number | undefined) ?? 3
+  if (typeof given === 'number' && given !== agents) wrong('team.agents', given, `expected ${agents}, as many as team.members`)
   const router = config.team.router ?? Array.from({ length: agents }, (_, agent) => agent)
   router.forEach((agent, turn) => agent < agents || wrong(`team.router[${turn}]`, agent, `expected an agent, 0 to ${agents - 1}`))
   if (Array.isArray(config.order) && !isPermutation(config.order, agents)) {
     wrong('order', config.order, `expected a permutation of the agents 0 to ${agents - 1}`)
   }
-  const { trustRegion: { delta, beta }, objective: { clip }, critic } = config
+  const { trustRegion: { delta, beta, estimator }, objective: { clip, microTokens }, rollout: { topP, topK, server, maxTokens, batch }, critic } = config
   if (Array.isArray(delta) && delta.length !== agents) {
     wrong('trustRegion.delta', delta, `expected ${agents} values, one for each agent, or a single one`)
   }
@@ -224,20 +298,65 @@ const complete = (config: Parsed, where: string) => {
   if (model.heads % kvHeads !== 0) wrong('model.kvHeads', kvHeads, `expected a divisor of heads, ${model.heads}`)
   if (model.hidden % (2 * model.heads) !== 0) wrong('model.hidden', model.hidden, `expected a multiple of 2 · heads, ${2 * model.heads}`)
   if (critic.hidden % (2 * critic.heads) !== 0) wrong('critic.hidden', critic.hidden, `expected a multiple of 2 · heads, ${2 * critic.heads}`)
-  const { turns, messageTokens } = environment(config.task, agents)
+  const estimators = { 'trustRegion.estimator': estimator, 'objective.estimator': config.objective.estimator ?? estimator }
+  for (const [field, holds] of Object.entries(estimators)) {
+    if ((topP < 1 || topK !== null) && holds !== 'exact') {
+      wrong(field, holds, `with rollout.${topP < 1 ? 'topP' : 'topK'} only exact is right: the others need tokens drawn from the whole policy`)
+    }
+  }
+  const { turns, messageTokens } = limitsOf(config.task, agents)
   return {
     ...config,
-    team: { ...config.team, router },
+    ...(members ? pretrained(config, members, wrong) : fromScratch(config, wrong)),
+    team: { ...config.team, agents, members, router },
     model: { ...model, kvHeads },
+    warmup: { ...config.warmup, steps: config.warmup.steps ?? (members ? 0 : 400) },
     gamma: config.gamma ?? (turns > 1 ? 1 - 1 / turns : 0.5),
-    rollout: { ...config.rollout, maxTokens: config.rollout.maxTokens ?? messageTokens },
+    rollout: {
+      ...config.rollout,
+      maxTokens: maxTokens ?? (members ? (messageTokens === null ? 512 : Math.max(16, messageTokens)) : messageTokens!),
+      batch: batch === undefined ? (members ? 64 : null) : batch,
+      server: server && forEach(server, agents, wrong),
+    },
     objective: {
-      ...config.objective, clip: typeof clip === 'number' ? { low: clip, high: clip } : clip, estimator: config.objective.estimator ?? config.trustRegion.estimator,
+      ...config.objective,
+      clip: typeof clip === 'number' ? { low: clip, high: clip } : clip,
+      microTokens: microTokens === undefined ? (members ? 512 : null) : microTokens,
+      estimator: config.objective.estimator ?? estimator,
     },
     trustRegion: { ...config.trustRegion, delta: Array.isArray(delta) ? delta : Array.from({ length: agents }, () => delta) },
     diagnostics: { ...config.diagnostics, prompts: config.diagnostics.prompts ?? config.rollout.prompts, group: config.diagnostics.group ?? config.rollout.group },
     evaluation: { ...config.evaluation, temperature: config.evaluation.temperature ?? config.rollout.temperature },
   }
+}
+
+type Wrong = (field: string, holds: unknown, right: string) => never
+
+/** What only language models have. */
+const pretrained = ({ tuning = 'lora', lora, protocol, warmup, rollout: { server } }: Parsed, members: readonly z.output<typeof agentSchema>[], wrong: Wrong) => {
+  if (warmup.steps) wrong('warmup.steps', warmup.steps, 'language models are not warmed up; leave it out')
+  if (tuning === 'full') {
+    if (lora) wrong('lora', lora, 'with tuning: full there is no adapter; leave it out')
+    if (server) wrong('rollout.server', server, 'a server can load adapters only; tuning: lora is needed')
+    members.forEach(({ adapter }, i) => {
+      if (adapter !== undefined) wrong(`team.agents[${i}].adapter`, adapter, 'tuning: full begins with models; merge it first (teamtr merge)')
+    })
+  }
+  return { tuning, lora: tuning === 'full' ? null : lora ?? loraSchema.parse({}), protocol: protocol ?? protocolSchema.parse({}) }
+}
+
+const fromScratch = ({ tuning, lora, protocol, task, rollout: { server } }: Parsed, wrong: Wrong) => {
+  const needed = 'it belongs to language models, and team.agents names none'
+  if (tuning === 'lora') wrong('tuning', tuning, needed)
+  for (const [field, holds] of Object.entries({ lora, protocol, 'rollout.server': server })) if (holds) wrong(field, holds, needed)
+  if (task.name === 'benchmark') wrong('task.name', task.name, `${needed}; expected relay or guessing`)
+  return { tuning: 'full' as const, lora: null, protocol: null }
+}
+
+const forEach = (server: ServerSettings | ServerSettings[], agents: number, wrong: Wrong): ServerSettings[] => {
+  if (!Array.isArray(server)) return Array.from({ length: agents }, () => server)
+  if (server.length !== agents) wrong('rollout.server', server, `expected ${agents}, one for each agent, or a single one`)
+  return server
 }
 
 /** Updates in a stage: one of every agent that is not frozen. */

@@ -14,11 +14,11 @@
  * was said before is (mostly) wrong. Where nothing is missed either way it is 1.
  */
 import { bootstrapInterval, mean } from '../theory/intervals.js'
-import type { EpisodeState, Problem, Task } from '../tasks/task.js'
+import type { EpisodeState, Problem } from '../tasks/task.js'
 import type { EvaluateOptions } from './evaluateTeam.js'
-import { rollout, sampledTokens, type Rollouts } from './rollout.js'
+import { rollout, sampledTokens, type Playable, type Rollouts } from './rollout.js'
 import type { Estimate } from './stage.js'
-import { speak, speaker, type Team } from './team.js'
+import { speaker, type Team } from './team.js'
 
 export interface Coordination extends Estimate {
   /** E R_own and E R_foreign. */
@@ -30,15 +30,18 @@ export interface Coordination extends Estimate {
 }
 
 /** The interval (95 %, bootstrap) is over episodes. NaN where no episode has two messages. */
-export const coordination = async (task: Task, team: Team, problems: readonly Problem[], options: EvaluateOptions): Promise<Coordination> => {
+export const coordination = async (task: Playable, team: Team, problems: readonly Problem[], options: EvaluateOptions): Promise<Coordination> => {
   const { random, bootstrap } = options
-  const play = (problems: readonly Problem[], team: Team, task: Task): Promise<Rollouts> => rollout(task, team, problems, { ...options, group: 1, gamma: 1 })
+  const play = (problems: readonly Problem[], team: Team, task: Playable): Promise<Rollouts> => rollout(task, team, problems, { ...options, group: 1, gamma: 1 })
   const first = await play(problems, team, task)
   const handOver = first.episodes.map(({ messages }) => (messages.length > 1 ? 1 + random.int(messages.length - 1) : 0))
 
   /** The state of problem p after the first h messages of episode e. */
-  const after = (p: number, e: number, h: number): EpisodeState =>
-    first.episodes[e].messages.slice(0, h).reduce((state, { agent, tokens }) => speak(task, state, team.agents[agent], tokens), task.start(problems[p]))
+  const after = async (p: number, e: number, h: number): Promise<EpisodeState> => {
+    let state = task.start(problems[p])
+    for (const { agent, tokens } of first.episodes[e].messages.slice(0, h)) state = await task.step(state, team.agents[agent].voice.text(tokens))
+    return state
+  }
   /** The next problem's episode that is long enough; its own where there is no other. */
   const other = (p: number): number => {
     const at = problems.map((_, k) => (p + 1 + k) % problems.length).find((e) => first.episodes[e].messages.length >= handOver[p] && problems[e].id !== problems[p].id)
@@ -50,7 +53,8 @@ export const coordination = async (task: Task, team: Team, problems: readonly Pr
   for (const kind of ['own', 'foreign'] as const) {
     for (const h of new Set(handOver.filter((h) => h > 0).sort((a, b) => a - b))) {
       const chosen = problems.flatMap((_, p) => (handOver[p] === h ? [p] : []))
-      const states = new Map(chosen.map((p): [Problem, EpisodeState] => [{ ...problems[p] }, after(p, kind === 'own' ? p : other(p), h)]))
+      const states = new Map<Problem, EpisodeState>()
+      for (const p of chosen) states.set({ ...problems[p] }, await after(p, kind === 'own' ? p : other(p), h))
       const turned = { agents: team.agents, router: team.router.map((_, t) => speaker(team, t + h)) }
       const played = await play([...states.keys()], turned, { ...task, start: (problem) => states.get(problem)! })
       tokens += sampledTokens(played)

@@ -1,10 +1,12 @@
 import { z } from 'zod'
+import { benchmarkNames } from '../tasks/benchmarks.js'
 import { guessing, guessingAlphabet, guessingConfig, guessingProblems } from '../tasks/guessing.js'
 import { relay, relayAlphabet, relayConfig, relayProblems } from '../tasks/relay.js'
 import type { EpisodeState, Problem, Task } from '../tasks/task.js'
+import { InputError } from '../util/errors.js'
 import type { Random } from '../util/random.js'
 
-/** What a team is trained in: the game, where its problems come from, and what a character tokenizer must know. */
+/** A game that a team is trained in, where its problems come from, and what a character tokenizer must know. */
 export interface Environment {
   readonly task: Task
   /** `count` problems, drawn with replacement from one side of a fixed split. @throws InputError when that side is empty */
@@ -13,20 +15,49 @@ export interface Environment {
   readonly alphabet: string
   /** The character that ends a message: the one the context goes on with, where there is one. */
   readonly end: string
-  /** Tokens of the longest valid message, its end included, one token a character. */
-  readonly messageTokens: number
-  /** Messages in an episode, at most: its horizon. */
-  readonly turns: number
 }
+
+/** Where records with a verifiable answer come from. */
+const recordsSchema = z.strictObject({
+  /** Whose format and scoring. */
+  benchmark: z.enum(benchmarkNames as [string, ...string[]]),
+  /** JSONL, JSON or parquet, in the public format. */
+  file: z.string().min(1),
+})
 
 /** The `task` of a training configuration. The team's size is said once, in `team.agents`. */
 export const taskSchema = z.discriminatedUnion('name', [
   relayConfig.omit({ agents: true }).extend({ name: z.literal('relay') }),
   guessingConfig.safeExtend({ name: z.literal('guessing') }),
-], { error: 'expected relay or guessing' })
+  recordsSchema.extend({
+    name: z.literal('benchmark'),
+    /** Held-out records. Default: a fifth of `file`, chosen by a hash of what is asked, which is then never trained on. */
+    test: recordsSchema.nullable().default(null),
+    /** Messages in an episode, at most. Default: each agent once. */
+    turns: z.int().min(1).max(1000).optional(),
+    /** The model that plays the benchmark's suspects or referee, where its game has one: an OpenAI-compatible server. Key: $TEAMTR_JUDGE_KEY. */
+    judge: z.strictObject({ url: z.string().min(1), model: z.string().min(1) }).nullable().default(null),
+  }),
+], { error: 'expected relay, guessing or benchmark' })
 export type TaskConfig = z.output<typeof taskSchema>
 
+/** How long episodes and messages get. */
+export interface Limits {
+  /** Messages in an episode, at most: its horizon. */
+  readonly turns: number
+  /** Tokens of the longest valid message of a game, its end included, one token a character; null: any length is valid. */
+  readonly messageTokens: number | null
+}
+
+export const limitsOf = (config: TaskConfig, agents: number): Limits => {
+  if (config.name === 'relay') return { turns: agents * config.rounds, messageTokens: String(config.modulus - 1).length + 1 }
+  if (config.name === 'guessing') return { turns: config.turns, messageTokens: config.digits + 1 }
+  return { turns: config.turns ?? agents, messageTokens: null }
+}
+
+/** A game's environment. @throws InputError for a benchmark, whose records must be read first (`openEnvironment`) */
 export const environment = (config: TaskConfig, agents: number): Environment => {
+  if (config.name === 'benchmark') throw new InputError('task.name: holds "benchmark"; expected relay or guessing here')
   if (config.name === 'relay') {
     const settings = { ...config, agents }
     return {
@@ -34,8 +65,6 @@ export const environment = (config: TaskConfig, agents: number): Environment => 
       problems: (split, count, random) => relayProblems(settings, split, count, random),
       alphabet: relayAlphabet,
       end: ';',
-      messageTokens: String(config.modulus - 1).length + 1,
-      turns: agents * config.rounds,
     }
   }
   const compact = config.feedback === 'compact'
@@ -44,8 +73,6 @@ export const environment = (config: TaskConfig, agents: number): Environment => 
     problems: (split, count, random) => guessingProblems(config, split, count, random),
     alphabet: compact ? guessingAlphabet : printable,
     end: compact ? ':' : '\n',
-    messageTokens: config.digits + 1,
-    turns: config.turns,
   }
 }
 

@@ -11,8 +11,9 @@ import { show } from '../util/validate.js'
 import { tf } from './backend.js'
 import { generate, type Generated } from './generate.js'
 import { readAdapter, type LanguageModel } from './languageModel.js'
+import { promptFor } from './languageVoice.js'
 import { adapterPolicy, frozenPolicy } from './model/decoderPolicy.js'
-import { loadWeights, openModel } from './model/source.js'
+import { openBases } from './model/bases.js'
 import { appendLine, cutTo, firstDifference, lengthOf, lock, readRecords } from './runFolder.js'
 import { speaker } from './team.js'
 import type { TeamFile, TeamFileAgent } from './teamFile.js'
@@ -28,20 +29,26 @@ export interface SpeakingTeam {
 
 /** @throws InputError naming file, field or tensor */
 export const loadTeam = ({ agents, router }: TeamFile): SpeakingTeam => {
-  const models = new Map<string, ReturnType<typeof openBase>>()
-  const speakers = agents.map(({ name, role, model, adapter }): Speaker => {
-    if (!models.has(model)) models.set(model, openBase(model))
-    const { source, tokenizer, base } = models.get(model)!
-    const read = adapter === undefined ? undefined : readAdapter(adapter, source)
-    const policy = read ? adapterPolicy(source.config, base, read.lora) : frozenPolicy(source.config, base)
-    return { name, role, source, tokenizer, policy, theta: tf.tensor1d(read?.values ?? []) }
-  })
-  return { agents: speakers, router, dispose: () => tf.dispose([speakers.map(({ theta }) => theta), [...models.values()].map(({ base }) => base)]) }
-}
-
-const openBase = (model: string) => {
-  const source = openModel(model)
-  return { source, tokenizer: source.tokenizer(), base: loadWeights(source) }
+  const bases = openBases()
+  try {
+    const speakers = agents.map(({ name, role, model, adapter }): Speaker => {
+      const { source, tokenizer, weights } = bases.open(model)
+      const read = adapter === undefined ? undefined : readAdapter(adapter, source)
+      const policy = read ? adapterPolicy(source.config, weights(), read.lora) : frozenPolicy(source.config, weights())
+      return { name, role, source, tokenizer, policy, theta: tf.tensor1d(read?.values ?? []) }
+    })
+    return {
+      agents: speakers,
+      router,
+      dispose: () => {
+        tf.dispose(speakers.map(({ theta }) => theta))
+        bases.dispose()
+      },
+    }
+  } catch (error) {
+    bases.dispose()
+    throw error
+  }
 }
 
 /** What decides the numbers. A folder is only continued with the same. */
@@ -147,7 +154,7 @@ const converse = async <R>(
     const agent = team.agents[index]
     const asked = talks.filter(({ state, stuck }) => !state.done && stuck === undefined).map((talk) => {
       const roles = [agent.role, task.rolePrompt?.(talk.problem, index, team.agents.length)]
-      return { talk, prompt: promptFor(agent, roles.filter((role) => role !== undefined).join('\n\n'), talk.state.context) }
+      return { talk, prompt: promptFor(agent.tokenizer, roles.filter((role) => role !== undefined).join('\n\n'), talk.state.context) }
     })
     if (asked.length === 0) break
     const room = agent.source.config.maxPositions - maxTokens
@@ -171,12 +178,6 @@ const converse = async <R>(
       : unscored(benchmark, record, stuck)
     return { id, sample, response, ...score, measures: score.measures as Transcript['measures'], messages, context: state.context }
   })
-}
-
-/** The agent's role and the shared context in the model's chat template; as plain text where it has none. */
-const promptFor = ({ tokenizer }: Speaker, role: string, context: string): number[] => {
-  if (tokenizer.files.template === undefined) return tokenizer.encode(`${role && `${role}\n\n`}${context}\n\n`, { specials: true })
-  return tokenizer.encode(tokenizer.chat([...(role ? [{ role: 'system', content: role }] : []), { role: 'user', content: context }]))
 }
 
 /** Append a conversation to the folder's, and bring it to the disk. */

@@ -1,7 +1,7 @@
 import { bootstrapInterval } from '../theory/intervals.js'
-import type { Problem, Task } from '../tasks/task.js'
+import type { Problem } from '../tasks/task.js'
 import type { Random } from '../util/random.js'
-import { rollout, sampledTokens } from './rollout.js'
+import { rollout, sampledTokens, type Playable, type RolloutOptions } from './rollout.js'
 import type { Estimate } from './stage.js'
 import type { Team } from './team.js'
 
@@ -17,19 +17,14 @@ export interface Evaluation {
   readonly rewards: readonly number[]
 }
 
-export interface EvaluateOptions {
-  readonly temperature: number
-  /** Longest message, its end included. */
-  readonly maxTokens: number
-  /** Drives the sampling; give each team that is compared a stream of the same seed. */
-  readonly random: Random
-  /** Drives the bootstrap. */
+export interface EvaluateOptions extends Omit<RolloutOptions, 'group' | 'gamma'> {
+  /** Drives the bootstrap; `random` drives the sampling: give each team that is compared a stream of the same seed. */
   readonly bootstrap: Random
 }
 
-export const evaluateTeam = async (task: Task, team: Team, problems: readonly Problem[], options: EvaluateOptions): Promise<Evaluation> => {
-  const { temperature, maxTokens, random, bootstrap } = options
-  const played = await rollout(task, team, problems, { group: 1, temperature, maxTokens, gamma: 1, random })
+export const evaluateTeam = async (task: Playable, team: Team, problems: readonly Problem[], options: EvaluateOptions): Promise<Evaluation> => {
+  const { bootstrap, ...sampling } = options
+  const played = await rollout(task, team, problems, { ...sampling, group: 1, gamma: 1 })
   const rewards = played.episodes.map(({ reward }) => reward)
   return {
     problems: problems.length,

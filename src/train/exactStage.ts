@@ -5,7 +5,7 @@
 import { stageBounds, stepBounds, type StageBounds, type StepBounds } from '../theory/stage-bounds.js'
 import { measureStage, stageOfPolicies, type Stage, type StageMeasure, type StepMeasure } from '../theory/stage.js'
 import type { ContextSpace } from './contextSpace.js'
-import { exactReturn, readings, tokenKl, type ExactReturn, type ExactTeam } from './exactTeam.js'
+import { exactReturn, readings, tokenKl, withAgentOf, type ExactReturn, type ExactTeam } from './exactTeam.js'
 import type { Divergence } from './measure.js'
 
 /** One update. What it inherits is measured on effects (contextSpace.ts): ρ with the end state, dTok of the effects. */
@@ -69,4 +69,17 @@ export const exactStage = (space: ContextSpace, teams: readonly ExactTeam[], ord
     tokens: certificates(steps.map(({ divergence }) => divergence.occupancy)),
     effects: certificates(steps.map(({ dTok }) => dTok)),
   }
+}
+
+/**
+ * The stage that leads from one team to another, each agent replaced once. Where every agent was updated once, in the given order, these are the very
+ * teams that the updates went through; any other order is a valid stage too.
+ *
+ * @param agents in the order of their updates, any part of the team; those left out come last
+ */
+export const stageBetween = (space: ContextSpace, before: ExactTeam, after: ExactTeam, agents: readonly number[]): ExactStage & { readonly teams: readonly ExactTeam[] } => {
+  const order = [...new Set([...agents, ...before.laws.keys()])]
+  const teams = [before]
+  for (const agent of order) teams.push(withAgentOf(space, teams[teams.length - 1], agent, after))
+  return { ...exactStage(space, teams, order), teams }
 }

@@ -5,8 +5,8 @@ import { checkpointNames, readCheckpoint, updatesDone } from './checkpoints.js'
 import { contextSpace, type ContextSpace } from './contextSpace.js'
 import { environment } from './environment.js'
 import { evaluateTeam, type Evaluation } from './evaluateTeam.js'
-import { exactStage, type ExactStage } from './exactStage.js'
-import { exactReturn, exactTeam, withAgentOf, type ExactReturn, type ExactTeam } from './exactTeam.js'
+import { stageBetween, type ExactStage } from './exactStage.js'
+import { exactReturn, exactTeam, type ExactReturn, type ExactTeam } from './exactTeam.js'
 import { readRun } from './runFolder.js'
 import type { UpdateRecord } from './stage.js'
 import { stream } from './streams.js'
@@ -75,11 +75,7 @@ export const exportRun = async (folder: string, { checkpoint, on, problems: coun
     }
 
     const records = read.length < 2 ? [] : updates.filter(({ update }) => update > teams[0].updates && update <= teams[1].updates)
-    // Each agent once: in the order of the updates, then those that were not updated. Any order of replacements leads from one team to the other.
-    const order = [...new Set([...records.map(({ agent }) => agent), ...config.team.router, ...read[0].team.agents.keys()])]
-    const path = [exact[0]]
-    for (const agent of order) path.push(withAgentOf(space, path.at(-1)!, agent, exact.at(-1)!))
-    const stage = exactStage(space, path, order)
+    const stage = stageBetween(space, exact[0], exact[exact.length - 1], records.map(({ agent }) => agent))
     return {
       space,
       problems: played.length,
@@ -88,8 +84,8 @@ export const exportRun = async (folder: string, { checkpoint, on, problems: coun
       records,
       input: {
         mdp: space.mdp,
-        teams: path.map(({ policy }) => policy),
-        order,
+        teams: stage.teams.map(({ policy }) => policy),
+        order: stage.stage.order,
         radii: stage.steps.map(({ divergence }) => divergence.occupancy),
         advantageEstimate: stage.stage.teams.slice(0, -1).map(({ A }) => A),
       },

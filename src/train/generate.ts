@@ -42,7 +42,7 @@ export const generate = async (
     throw new InputError(`prompt: ${longest} tokens, and ${maxTokens} to come, are more than the model's ${maxPositions} positions`)
   }
   const stopTokens = new Set(tokenizer.stopTokens)
-  const seen = stop.length ? window(stop) : 0
+  const seen = stop.length ? stopWindow(stop) : 0
   const messages = await policy.sample(theta, prompts, {
     ...options,
     maxTokens,
@@ -65,10 +65,10 @@ export const generate = async (
 }
 
 /** Last tokens among which a stop text that has just been completed lies whole: a token is at least a byte. */
-const window = (stop: readonly string[]): number => Math.max(...stop.map((text) => Buffer.byteLength(text))) + 4
+export const stopWindow = (stop: readonly string[]): number => Math.max(...stop.map((text) => Buffer.byteLength(text))) + 4
 
 /** Where the first stop text begins; −1: none. */
-const firstStop = (text: string, stop: readonly string[]): number =>
+export const firstStop = (text: string, stop: readonly string[]): number =>
   stop.reduce((first, each) => {
     const at = text.indexOf(each)
     return at >= 0 && (first < 0 || at < first) ? at : first

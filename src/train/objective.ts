@@ -24,11 +24,14 @@ export type Acting = {
   readonly distributions?: tf.Tensor2D
 }
 
-/** @param whole whether the distributions over the whole vocabulary are wanted too */
-export const acting = (policy: Policy, theta: tf.Tensor1D, batch: TokenBatch, temperature: number, whole: boolean): Acting => {
-  if (temperature === 1 && !whole) return { logProbs: policy.logProbs(theta, batch) }
-  const plain = policy.logDistributions(theta, batch)
-  const distributions = temperature === 1 ? plain : tf.logSoftmax(tf.div<tf.Tensor2D>(plain, temperature))
+/**
+ * @param whole whether the distributions over the whole vocabulary are wanted too
+ * @param dropoutSeed of the masks of dropout, where the policy has it; absent: without dropout
+ */
+export const acting = (policy: Policy, theta: tf.Tensor1D, batch: TokenBatch, temperature: number, whole: boolean, dropoutSeed?: number): Acting => {
+  const pass = { temperature, dropoutSeed }
+  if (!whole) return { logProbs: policy.logProbs(theta, batch, pass) }
+  const distributions = policy.logDistributions(theta, batch, pass)
   return { logProbs: markedLogProbs(distributions, batch.picks), distributions }
 }
 

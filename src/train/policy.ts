@@ -11,21 +11,25 @@ export interface Policy {
   readonly layout: readonly ParameterSlot[]
   /** Tokens, including the end of message. */
   readonly vocabulary: number
-  /**
-   * log π_θ(x_u | x_<u) of the batch's M marked tokens, [M], differentiable in θ. Untempered: the model itself.
-   *
-   * @param seed in training: of the masks of dropout, where the policy has dropout; the same seed gives the same masks. Absent: without dropout
-   */
-  logProbs(theta: tf.Tensor1D, batch: TokenBatch, seed?: number): tf.Tensor1D
+  /** log π_θ(x_u | x_<u) of the batch's M marked tokens, [M], differentiable in θ. By itself untempered: the model itself. */
+  logProbs(theta: tf.Tensor1D, batch: TokenBatch, options?: PassOptions): tf.Tensor1D
   /**
    * log π_θ(· | x_<u) at the batch's M marked tokens over the whole vocabulary, [M, V], differentiable in θ: for the exact
    * KL(behaviour‖updated) of every token. `markedLogProbs` (model/functions.ts) picks the tokens' own out of it.
-   *
-   * @param seed as for `logProbs`
    */
-  logDistributions(theta: tf.Tensor1D, batch: TokenBatch, seed?: number): tf.Tensor2D
+  logDistributions(theta: tf.Tensor1D, batch: TokenBatch, options?: PassOptions): tf.Tensor2D
   /** Sample one message after each prompt, all prompts in one batch with a KV cache; equal prompts are read once. Prompts hold at least one token. */
   sample(theta: tf.Tensor1D, prompts: readonly (readonly number[])[], options: SampleOptions): Promise<SampledMessage[]>
+}
+
+export interface PassOptions {
+  /** τ > 0: of softmax(logits/τ). Default 1. */
+  readonly temperature?: number
+  /**
+   * In training: seed of the masks of dropout, where the policy has dropout; the same seed gives the same masks. Absent: without dropout. Not for
+   * what is compiled (graph.ts): the masks would be constants there.
+   */
+  readonly dropoutSeed?: number
 }
 
 export interface ParameterSlot {

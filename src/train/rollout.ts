@@ -1,6 +1,8 @@
 import type { EpisodeState, Problem, Task } from '../tasks/task.js'
+import { InputError } from '../util/errors.js'
 import type { Random } from '../util/random.js'
-import { promptTokens, speak, speaker, type Team } from './team.js'
+import type { SampledMessage } from './policy.js'
+import { promptTokens, speaker, type Agent, type Team } from './team.js'
 
 /** One message as it was sampled. */
 export interface Message {
@@ -60,18 +62,26 @@ export interface RolloutOptions {
   /** G. */
   readonly group: number
   readonly temperature: number
+  /** As a policy's (policy.ts); default: nothing is left out. */
+  readonly topP?: number
+  readonly topK?: number | null
   /** Longest message, its end included. */
   readonly maxTokens: number
+  /** Messages that are sampled at once, at most; default: all of a turn. */
+  readonly batch?: number | null
   readonly gamma: number
   readonly random: Random
 }
 
+/** A task as it is played: the environment may take its time, where a step waits for a model's answer. */
+export type Playable = Pick<Task, 'name' | 'start' | 'rolePrompt' | 'agree'> & { step(state: EpisodeState, message: string): EpisodeState | Promise<EpisodeState> }
+
 /**
  * Let the team play G episodes of each problem. All episodes advance together, one turn at a time: the agent whose turn it is
- * samples its message in all of them as one batch.
+ * samples its message in all of them as one batch, or as few.
  */
-export const rollout = async (task: Task, team: Team, problems: readonly Problem[], options: RolloutOptions): Promise<Rollouts> => {
-  const { group, temperature, maxTokens, gamma, random } = options
+export const rollout = async (task: Playable, team: Team, problems: readonly Problem[], options: RolloutOptions): Promise<Rollouts> => {
+  const { group, gamma, batch } = options
   const states: EpisodeState[] = problems.flatMap((problem) => Array.from({ length: group }, () => task.start(problem)))
   const messages: Message[][] = states.map(() => [])
   const rewards = states.map(() => 0)
@@ -83,21 +93,37 @@ export const rollout = async (task: Task, team: Team, problems: readonly Problem
     const index = speaker(team, turn)
     const agent = team.agents[index]
     const prompts = live.map((e) => promptTokens(team, index, task, problems[Math.floor(e / group)], states[e]))
-    const { endToken, stopTokens, stop } = agent.voice
-    const sampled = await agent.policy.sample(agent.theta, prompts, { maxTokens, temperature, endToken, stopTokens, stop, random })
-    live.forEach((e, i) => {
+    const sampled: SampledMessage[] = []
+    for (let from = 0; from < live.length; from += batch ?? live.length) {
+      sampled.push(...await say(agent, prompts.slice(from, from + (batch ?? live.length)), options))
+    }
+    await Promise.all(live.map(async (e, i) => {
       const read = states[e].context.length
-      states[e] = speak(task, states[e], agent, sampled[i].tokens)
-      messages[e].push({ agent: index, turn, read, prompt: prompts[i], ...sampled[i], reward: states[e].reward })
-      rewards[e] += states[e].reward
-      returns[e] += gamma ** turn * states[e].reward
-    })
+      const { reward } = (states[e] = await task.step(states[e], agent.voice.text(sampled[i].tokens)))
+      messages[e].push({ agent: index, turn, read, prompt: prompts[i], ...sampled[i], reward })
+      rewards[e] += reward
+      returns[e] += gamma ** turn * reward
+    }))
   }
   return {
     problems: problems.map(({ id }) => id),
     group,
     episodes: messages.map((said, e) => ({ problem: Math.floor(e / group), messages: said, context: states[e].context, reward: rewards[e], return: returns[e] })),
   }
+}
+
+/** @throws InputError when what an agent must read and may write exceeds its model's positions */
+const say = (
+  { policy, theta, voice: { endToken, stopTokens, stop }, pretrained }: Agent, prompts: readonly (readonly number[])[],
+  { temperature, topP, topK, maxTokens, random }: RolloutOptions,
+): Promise<SampledMessage[]> => {
+  const longest = prompts.reduce((most, { length }) => Math.max(most, length), 0)
+  const positions = pretrained?.source.config.maxPositions ?? Infinity
+  if (longest + maxTokens > positions) {
+    const { path } = pretrained!.source
+    throw new InputError(`${path}: has ${positions} positions; the shared context has grown to ${longest} tokens, and rollout.maxTokens is ${maxTokens}`)
+  }
+  return policy.sample(theta, prompts, { maxTokens, temperature, topP, topK: topK ?? undefined, endToken, stopTokens, stop, random })
 }
 
 /** Tokens that were sampled. */

@@ -1,11 +1,13 @@
 import { InputError } from '../util/errors.js'
 import { updatesInStage, type Config } from './config.js'
-import { readCheckpoint, updatesDone, writeCheckpoint } from './checkpoints.js'
+import { readCheckpoint, updatesDone, writeCheckpoint, type Saved } from './checkpoints.js'
+import { exportTeam } from './exportTeam.js'
+import { openEnvironment, type OpenEnvironment } from './openEnvironment.js'
 import { appendLine, createRun, cutTo, fileIn, lengthOf, readRun, reopenRun, type RecordedRun } from './runFolder.js'
+import { startTeam } from './startTeam.js'
 import type { StageState, UpdateRecord } from './stage.js'
-import { cloneTeam, type Team } from './team.js'
+import { cloneTeam, disposeTeam, type Team } from './team.js'
 import { trainTeam, type EvaluationRecord } from './trainTeam.js'
-import { warmUp } from './warmup.js'
 
 export interface RunOptions {
   /** The run's folder. */
@@ -16,7 +18,7 @@ export interface RunOptions {
   readonly engine: string
   /** What the configuration came from, for messages. */
   readonly where?: string
-  /** Start from a copy of this team instead of warming one up; it must be one that `config` describes. */
+  /** Start from a copy of this team instead of a new one; it must be one that `config` describes. */
   readonly base?: Team
   /** `total` steps of warm-up, or updates. */
   readonly onProgress?: (phase: 'warm-up' | 'training', done: number, total: number, note: string) => void
@@ -43,37 +45,55 @@ export interface RunResult extends RecordedRun {
 export const runTraining = async (config: Config | undefined, options: RunOptions): Promise<RunResult> => {
   if (!options.resume) {
     if (!config) throw new InputError('a new run needs a configuration')
-    const unlock = createRun(options.folder, config)
-    return continueRun(config, undefined, options).finally(unlock)
+    // What the configuration points at is opened before anything is written.
+    const environment = await openEnvironment(config)
+    const models = config.team.members && !options.base ? await startTeam(config) : undefined
+    let unlock: () => void
+    try {
+      unlock = createRun(options.folder, config)
+    } catch (error) {
+      if (models) disposeTeam(models)
+      throw error
+    }
+    return continueRun(config, { environment, team: models }, options).finally(unlock)
   }
   const { config: own, unlock } = reopenRun(options.folder, config, options.where ?? 'config')
   try {
-    return await continueRun(own, readCheckpoint(options.folder, own), options)
+    const environment = await openEnvironment(own)
+    return await continueRun(own, { environment, ...readCheckpoint(options.folder, own) }, options)
   } finally {
     unlock()
   }
 }
 
-const continueRun = async (config: Config, checkpoint: ReturnType<typeof readCheckpoint>, options: RunOptions): Promise<RunResult> => {
+/** Where a run goes on from: without a team at the start, without `saved` before its first checkpoint. */
+interface Opened {
+  readonly environment: OpenEnvironment
+  readonly team?: Team
+  readonly saved?: Saved
+}
+
+const continueRun = async (config: Config, { environment, saved, team: opened }: Opened, options: RunOptions): Promise<RunResult> => {
   const { folder, engine, base, onProgress, onNotice, signal } = options
   const [log, evaluations] = [fileIn.log(folder), fileIn.evaluations(folder)]
   const { stages, checkpoint: { every } } = config
   const total = stages * updatesInStage(config)
-  if (checkpoint && checkpoint.saved.engine !== engine) {
-    onNotice?.(`the run was begun on ${checkpoint.saved.engine} and goes on on ${engine}: not quite the numbers of an unbroken run`)
+  if (saved && saved.engine !== engine) {
+    onNotice?.(`the run was begun on ${saved.engine} and goes on on ${engine}: not quite the numbers of an unbroken run`)
   }
-  cutTo(log, checkpoint?.saved.logBytes ?? 0)
-  cutTo(evaluations, checkpoint?.saved.evaluationBytes ?? 0)
+  cutTo(log, saved?.logBytes ?? 0)
+  cutTo(evaluations, saved?.evaluationBytes ?? 0)
 
-  const team = checkpoint?.team ?? (base && copyFor(config, base)) ?? await warmUp(config, {
+  const team = opened ?? (base && copyFor(config, base)) ?? await startTeam(config, {
     onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`),
   })
-  let kept = checkpoint?.saved.state
+  let kept = saved?.state
   const keep = async (state: StageState): Promise<void> => {
     await writeCheckpoint(folder, config, team, { engine, logBytes: lengthOf(log), evaluationBytes: lengthOf(evaluations), state })
     kept = state
   }
   const end = await trainTeam(config, team, {
+    environment,
     from: kept,
     signal,
     onUpdate: (record) => {
@@ -91,6 +111,7 @@ const continueRun = async (config: Config, checkpoint: ReturnType<typeof readChe
     },
   })
   if (end !== kept) await keep(end)
+  if (config.team.members) await exportTeam(folder, config, team)
   return { ...readRun(folder), team, finished: updatesDone(end) >= total }
 }
 

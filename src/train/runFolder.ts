@@ -5,6 +5,7 @@
  *     log.jsonl          one line per update, written as it happens
  *     evaluations.jsonl  one line per evaluation on held-out problems; the first is the untrained team
  *     checkpoints/       the latest two (checkpoints.ts)
+ *     team.json          of language models, when the run ended: what they are and where their adapters/ lie (exportTeam.ts)
  *     lock               while a process works on it
  *
  * Killed at any moment it can be continued: lines after the latest checkpoint are cut off, and come again with the same numbers.

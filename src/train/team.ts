@@ -1,5 +1,7 @@
 import type { EpisodeState, Problem, Task } from '../tasks/task.js'
 import type { AdamState } from './model/adam.js'
+import type { LoraConfig } from './model/layout.js'
+import type { ModelSource } from './model/source.js'
 import type { Policy } from './policy.js'
 import type { Voice } from './voice.js'
 import { tf } from './backend.js'
@@ -19,6 +21,16 @@ export interface Agent {
   beta: number
   /** δ of the agent's next update. */
   delta: number
+  /** Where it is a language model: what is known of it beside its θ. */
+  readonly pretrained?: Pretrained
+}
+
+export interface Pretrained {
+  readonly source: ModelSource
+  /** Of the adapter that is trained; null: all of the model is. */
+  readonly lora: LoraConfig | null
+  /** Tells the model from another one. */
+  readonly fingerprint: string
 }
 
 /** n agents and a fixed router: at turn t the agent router[t mod length] speaks, all others do nothing. */
@@ -27,13 +39,15 @@ export interface Team {
   readonly router: readonly number[]
   /** Where advantages are made with one; owned by the team. */
   critic?: Critic
+  /** Frees what is frozen inside of its policies, which copies of the team share: they live no longer than it does. */
+  readonly release?: () => void
 }
 
 /** j(s): who speaks at a turn. */
 export const speaker = ({ router }: Pick<Team, 'router'>, turn: number): number => router[turn % router.length]
 
 /** What agent `index` of a team reads before it speaks: its role, where the task knows roles and the model reads prose, and the shared context. */
-export const promptTokens = ({ agents }: Pick<Team, 'agents'>, index: number, task: Task, problem: Problem, { context }: EpisodeState): number[] =>
+export const promptTokens = ({ agents }: Pick<Team, 'agents'>, index: number, task: Pick<Task, 'rolePrompt'>, problem: Problem, { context }: EpisodeState): number[] =>
   agents[index].voice.prompt(context, task.rolePrompt?.(problem, index, agents.length))
 
 /** Append a sampled message to the shared context, which is the task's business. */
@@ -53,7 +67,8 @@ export const cloneTeam = ({ agents, router, critic }: Team): Team => ({
 })
 
 /** Frees what the team owns. */
-export const disposeTeam = ({ agents, critic }: Team): void => {
+export const disposeTeam = ({ agents, critic, release }: Team): void => {
   for (const { theta, initial, optimiser } of agents) tf.dispose([theta, optimiser.first, optimiser.second, ...(initial ? [initial] : [])])
   if (critic) disposeCritic(critic)
+  release?.()
 }

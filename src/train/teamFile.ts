@@ -6,17 +6,9 @@ import { InputError } from '../util/errors.js'
 import { readJson, writeAtomic } from '../util/files.js'
 import { show, validate } from '../util/validate.js'
 import { pulledModels } from './model/source.js'
+import { agentSchema, type TeamFileAgent } from './teamSchema.js'
 
-const agentSchema = z.strictObject({
-  /** What the agent is called; default: its number. */
-  name: z.string().min(1).max(100).optional(),
-  /** A Hugging Face folder or GGUF file, relative to the file, or the name of a pulled model. */
-  model: z.string().min(1),
-  /** A PEFT folder, relative to the file; none: the model as it is. */
-  adapter: z.string().min(1).optional(),
-  /** The role prompt: the content of the system message. */
-  role: z.string().max(100_000).optional(),
-})
+export type { TeamFileAgent }
 
 const teamSchema = z.strictObject({
   /** In the order in which they speak. */
@@ -25,8 +17,6 @@ const teamSchema = z.strictObject({
   router: z.array(z.int().min(0)).min(1).optional(),
 })
 
-/** One agent of a team: where its model and adapter lie (absolute paths, or the name of a pulled model), and its role. */
-export type TeamFileAgent = z.output<typeof agentSchema>
 export interface TeamFile {
   readonly agents: readonly TeamFileAgent[]
   readonly router: readonly number[]
@@ -40,27 +30,38 @@ export interface TeamFile {
  */
 export const readTeamFile = (file: string): TeamFile => {
   const { agents, router } = validate(teamSchema, readJson(file), file)
-  const at = dirname(resolve(file))
-  const found = agents.map((agent, i) => {
-    const model = place(at, agent.model)
-    if (!existsSync(model) && !pulledModels().includes(agent.model)) {
-      throw new InputError(
-        `${file}: agents[${i}].model: holds ${show(agent.model)}; no such folder or GGUF file, and no pulled model of that name`,
-      )
-    }
-    if (agent.adapter === undefined) return { ...agent, model: existsSync(model) ? model : agent.model }
-    const adapter = place(at, agent.adapter)
-    if (!existsSync(join(adapter, 'adapter_config.json'))) {
-      throw new InputError(`${file}: agents[${i}].adapter: holds ${show(agent.adapter)}; a folder with adapter_config.json is needed`)
-    }
-    return { ...agent, model: existsSync(model) ? model : agent.model, adapter }
-  })
+  const found = locateAgents(agents, file)
   router?.forEach((agent, turn) => {
     if (agent >= agents.length) {
       throw new InputError(`${file}: router[${turn}]: holds ${agent}; expected an agent, 0 to ${agents.length - 1}`)
     }
   })
   return { agents: found, router: router ?? agents.map((_, i) => i) }
+}
+
+/**
+ * Agents with their paths resolved against the folder of the file that names them; agents that name the same model get the same text.
+ *
+ * @param field what the list of agents is called there
+ * @throws InputError naming file, field and what it holds, when a model or adapter is not there
+ */
+export const locateAgents = (agents: readonly TeamFileAgent[], file: string, field = 'agents'): TeamFileAgent[] => {
+  const at = dirname(resolve(file))
+  return agents.map((agent, i) => {
+    const own = place(at, agent.model)
+    if (!existsSync(own) && !pulledModels().includes(agent.model)) {
+      throw new InputError(
+        `${file}: ${field}[${i}].model: holds ${show(agent.model)}; no such folder or GGUF file, and no pulled model of that name`,
+      )
+    }
+    const model = existsSync(own) ? own : agent.model
+    if (agent.adapter === undefined) return { ...agent, model }
+    const adapter = place(at, agent.adapter)
+    if (!existsSync(join(adapter, 'adapter_config.json'))) {
+      throw new InputError(`${file}: ${field}[${i}].adapter: holds ${show(agent.adapter)}; a folder with adapter_config.json is needed`)
+    }
+    return { ...agent, model, adapter }
+  })
 }
 
 const place = (at: string, path: string): string => (isAbsolute(path) ? path : join(at, path))

@@ -5,9 +5,9 @@
 import { advantagesOf } from './advantage.js'
 import { tf } from './backend.js'
 import type { Config } from './config.js'
-import { environment } from './environment.js'
 import { activeMass } from './measure.js'
-import { messagesOf, microBatches } from './messages.js'
+import { inOrder, messagesOf, microBatches } from './messages.js'
+import { openEnvironment } from './openEnvironment.js'
 import { rollout } from './rollout.js'
 import { orderOf } from './stage.js'
 import { stream } from './streams.js'
@@ -30,30 +30,30 @@ export interface TokenShifts {
  * @param team is left as it is
  */
 export const tokenShifts = async (config: Config, team: Team): Promise<TokenShifts> => {
-  const { gamma, seed, method, rollout: { prompts, group, temperature, maxTokens } } = config
-  const { task, problems } = environment(config.task, team.agents.length)
+  const { gamma, seed, method, rollout: { prompts, ...sampling }, objective: { microTokens } } = config
+  const { task, problems } = await openEnvironment(config)
   const index = orderOf(config, 0)[0]
   const agent = team.agents[index]
-  const options = { group, temperature, maxTokens, gamma, random: stream(seed, 'rollouts', 0, 0) }
+  const options = { ...sampling, gamma, random: stream(seed, 'rollouts', 0, 0) }
   const rollouts = await rollout(task, team, problems('train', prompts, stream(seed, 'problems', 0)), options)
-  const advantages = advantagesOf(rollouts, config.advantage, { gamma, maxTokens })
+  const advantages = advantagesOf(rollouts, config.advantage, { gamma, maxTokens: sampling.maxTokens })
   const rho = activeMass(rollouts, team.agents.length, gamma)
   const update = async (acceptance: 'none' | 'scale') =>
     (await updateAgents(team, [index], rollouts, advantages, rho, { ...config, method: { ...method, acceptance } }, stream(seed, 'monitor', 0, 0)))[0]
   const [proposed, kept] = [await update('none'), await update('scale')]
 
   const messages = messagesOf(rollouts, index)
-  const [{ batch }] = microBatches(messages, null)
+  const batches = microBatches(messages, microTokens)
   const logProbs = async (theta: tf.Tensor1D): Promise<ArrayLike<number>> => {
-    const values = tf.tidy(() => agent.policy.logProbs(theta, batch.tokens))
+    const values = batches.map(({ batch }) => tf.tidy(() => agent.policy.logProbs(theta, batch.tokens)))
     try {
-      return await values.data()
+      return inOrder(messages, batches, await Promise.all(values.map((each) => each.data())))
     } finally {
-      values.dispose()
+      tf.dispose(values)
     }
   }
   const [before, outside, inside] = [await logProbs(agent.theta), await logProbs(proposed.theta), await logProbs(kept.theta)]
-  tf.dispose(batch)
+  tf.dispose(batches.map(({ batch }) => batch))
   for (const { theta, optimiser } of [proposed, kept]) {
     if (theta !== agent.theta) tf.dispose([theta, optimiser.first, optimiser.second])
   }

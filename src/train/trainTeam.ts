@@ -2,8 +2,8 @@ import type { Random } from '../util/random.js'
 import { stream } from './streams.js'
 import { coordination, type Coordination } from './coordination.js'
 import { updatesInStage, type Config } from './config.js'
-import { environment } from './environment.js'
 import { evaluateTeam, type Evaluation } from './evaluateTeam.js'
+import { openEnvironment, type OpenEnvironment } from './openEnvironment.js'
 import { refilled } from './refill.js'
 import { rollout, type Rollouts } from './rollout.js'
 import { probesAtStart, stage, stageStart, type StageOptions, type StageState, type UpdateRecord } from './stage.js'
@@ -21,6 +21,8 @@ export interface EvaluationRecord extends Evaluation {
 }
 
 export interface TrainOptions {
+  /** Of the configuration; default: it is opened here. */
+  readonly environment?: OpenEnvironment
   /** Continue from here instead of the start; the team must be the one that belongs to it. */
   readonly from?: StageState
   /** Called after each update. */
@@ -39,12 +41,13 @@ export interface TrainOptions {
  * @returns where it ended: all stages done, or where the signal stopped it
  */
 export const trainTeam = async (
-  config: Config, team: Team, { from, onUpdate, onEvaluation, onState, signal }: TrainOptions = {},
+  config: Config, team: Team, { environment: given, from, onUpdate, onEvaluation, onState, signal }: TrainOptions = {},
 ): Promise<StageState> => {
-  const { task, problems } = environment(config.task, config.team.agents)
-  const { gamma, seed, stages, evaluation: { every }, rollout: { prompts, group, temperature, maxTokens, refill }, diagnostics } = config
+  const environment = given ?? await openEnvironment(config)
+  const { task, problems } = environment
+  const { gamma, seed, stages, evaluation: { every }, rollout: { prompts, refill, ...sampling }, diagnostics } = config
 
-  const play = (count: number, drawn: Random, random: Random) => rollout(task, team, problems('train', count, drawn), { group, temperature, maxTokens, gamma, random })
+  const play = (count: number, drawn: Random, random: Random) => rollout(task, team, problems('train', count, drawn), { ...sampling, gamma, random })
   const sample: StageOptions['sample'] = async (stage, position) => {
     const first = await play(prompts, stream(seed, 'problems', stage), stream(seed, 'rollouts', stage, position))
     if (refill === 0) return first
@@ -56,7 +59,7 @@ export const trainTeam = async (
     const all: Rollouts[] = []
     for (let k = 0; k < samples; k++) {
       const random = stream(seed, 'diagnostics', stage, position, k)
-      all.push(await rollout(task, team, problems('train', diagnostics.prompts, stream(seed, 'diagnostics', stage)), { group: diagnostics.group, temperature, maxTokens, gamma, random }))
+      all.push(await rollout(task, team, problems('train', diagnostics.prompts, stream(seed, 'diagnostics', stage)), { ...sampling, group: diagnostics.group, gamma, random }))
     }
     return all
   }
@@ -65,9 +68,9 @@ export const trainTeam = async (
   const reached = async (state: StageState): Promise<void> => {
     const { stage, position } = state
     if (position === 0 && (stage === 0 || stage === stages || (every > 0 && stage % every === 0))) {
-      const evaluation = await evaluateHeldOut(config, team, stage)
+      const evaluation = await evaluateHeldOut(config, team, stage, environment)
       const isEnd = stage === 0 || stage === stages
-      const measured = diagnostics.coordination && isEnd ? { coordination: await coordinationHeldOut(config, team, stage) } : {}
+      const measured = diagnostics.coordination && isEnd ? { coordination: await coordinationHeldOut(config, team, stage, environment) } : {}
       onEvaluation?.({ update: stage * updatesInStage(config), stage, ...evaluation, ...measured })
     }
     await onState?.(state)
@@ -95,22 +98,25 @@ const begin = ({ seed, advantage, objective, critic }: Config, team: Team): void
 }
 
 /** Evaluate a team on the held-out problems of a configuration: always the same problems, each stage with sampling of its own. */
-export const evaluateHeldOut = (config: Config, team: Team, stage: number): Promise<Evaluation> => {
-  const { task, problems } = environment(config.task, config.team.agents)
-  const { seed, evaluation: { problems: count, temperature }, rollout: { maxTokens } } = config
-  return evaluateTeam(task, team, problems('test', count, stream(seed, 'evaluation problems')), {
+export const evaluateHeldOut = async (config: Config, team: Team, stage: number, environment?: OpenEnvironment): Promise<Evaluation> => {
+  const { testTask, problems } = environment ?? await openEnvironment(config)
+  const { seed, evaluation: { problems: count, temperature }, rollout: { maxTokens, topP, topK, batch } } = config
+  return evaluateTeam(testTask, team, problems('test', count, stream(seed, 'evaluation problems')), {
     temperature,
     maxTokens,
+    topP,
+    topK,
+    batch,
     random: stream(seed, 'evaluation', stage),
     bootstrap: stream(seed, 'bootstrap', stage),
   })
 }
 
 /** Coordination of a team on the held-out problems of a configuration. */
-export const coordinationHeldOut = (config: Config, team: Team, stage: number): Promise<Coordination> => {
-  const { task, problems } = environment(config.task, config.team.agents)
-  const { seed, evaluation: { problems: count, temperature }, rollout: { maxTokens } } = config
-  return coordination(task, team, problems('test', count, stream(seed, 'evaluation problems')), {
-    temperature, maxTokens, random: stream(seed, 'coordination', stage), bootstrap: stream(seed, 'coordination', stage, 1),
+export const coordinationHeldOut = async (config: Config, team: Team, stage: number, environment?: OpenEnvironment): Promise<Coordination> => {
+  const { testTask, problems } = environment ?? await openEnvironment(config)
+  const { seed, evaluation: { problems: count, temperature }, rollout: { maxTokens, topP, topK, batch } } = config
+  return coordination(testTask, team, problems('test', count, stream(seed, 'evaluation problems')), {
+    temperature, maxTokens, topP, topK, batch, random: stream(seed, 'coordination', stage), bootstrap: stream(seed, 'coordination', stage, 1),
   })
 }

@@ -42,7 +42,7 @@ export interface UpdateResult {
 /**
  * @param indices which agents of the team are updated: one, or several jointly
  * @param rho ρ̂ of every agent under the rollouts
- * @param random draws the tokens that the divergence is measured on, where it is not on all
+ * @param random draws the tokens that the divergence is measured on, where it is not on all, and the masks of dropout
  * @returns for each, its new θ and optimiser; the agents themselves are left alone, their tensors are the caller's to free
  */
 export const updateAgents = async (
@@ -55,7 +55,7 @@ export const updateAgents = async (
   for (const each of all) {
     if (each.messages.occurrences.some(({ message }) => advantages.used[message] !== 0)) climbers.push(await start(each, random, config))
   }
-  await climb(climbers, advantages, rollouts.episodes.length, config)
+  await climb(climbers, advantages, rollouts.episodes.length, config, random.fork(0))
 
   // With several agents δ holds for each of them: what counts is the largest part of a δ that is used.
   const measure = async (scale: number): Promise<number> => {
@@ -113,13 +113,13 @@ const behaviourOf = ({ agent, batches, behaviour }: Climber, b: number, whole: b
   !whole || behaviour[b].distributions ? behaviour[b] : acting(agent.policy, agent.theta, batches[b].batch.tokens, temperature, true)
 
 /** `objective.steps` steps of Adam, of all agents in turn; where they are several, the ratio of an episode is that of all of them. */
-const climb = async (climbers: readonly Climber[], advantages: Advantages, episodes: number, config: UpdateConfig): Promise<void> => {
+const climb = async (climbers: readonly Climber[], advantages: Advantages, episodes: number, config: UpdateConfig, random: Random): Promise<void> => {
   const ratios: Float64Array[] = climbers.map(() => new Float64Array(episodes))
   for (let k = 0; k < config.objective.steps; k++) {
     for (const [i, climber] of climbers.entries()) {
       const others = ratios.filter((_, other) => other !== i)
       const weights = messageWeights(climber.messages, advantages, config, episodes, (e) => Math.exp(others.reduce((sum, logs) => sum + logs[e], 0)))
-      climbOnce(climber, weights, config)
+      climbOnce(climber, weights, config, random)
     }
     if (climbers.length === 1 || k + 1 === config.objective.steps) continue
     for (const [i, climber] of climbers.entries()) {
@@ -128,8 +128,8 @@ const climb = async (climbers: readonly Climber[], advantages: Advantages, episo
   }
 }
 
-/** One step of Adam along the gradient over all batches. */
-const climbOnce = (climber: Climber, weights: MessageWeights, config: UpdateConfig): void => {
+/** One step of Adam along the gradient over all batches. @param random draws the masks of dropout */
+const climbOnce = (climber: Climber, weights: MessageWeights, config: UpdateConfig, random: Random): void => {
   const { agent, batches, theta, optimiser } = climber
   const { objective: options, rollout: { temperature } } = config
   const whole = agent.beta > 0 && options.estimator === 'exact'
@@ -138,9 +138,10 @@ const climbOnce = (climber: Climber, weights: MessageWeights, config: UpdateConf
     tf.tidy(() => {
       const behaviour = behaviourOf(climber, b, whole, config)
       const own = weightTensors(weights, holds)
+      const seed = random.int(2 ** 31)
       const reference = refers ? acting(agent.policy, agent.initial ?? agent.theta, batch.tokens, temperature, whole) : undefined
       const descent = tf.grad((x) => {
-        const updated = acting(agent.policy, x as tf.Tensor1D, batch.tokens, temperature, whole)
+        const updated = acting(agent.policy, x as tf.Tensor1D, batch.tokens, temperature, whole, seed)
         return tf.neg(objective(behaviour, updated, batch, own, agent.beta, options, reference))
       })
       return descent(theta) as tf.Tensor1D

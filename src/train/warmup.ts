@@ -26,7 +26,7 @@ export const decoderOf = (config: Config): { policy: Policy; tokenizer: Tokenize
   const { alphabet, end } = environment(config.task, config.team.agents)
   const tokenizer = gameTokenizer(alphabet, end)
   const decoder = decoderSchema.parse({ ...config.model, vocabulary: tokenizer.vocabulary, maxPositions: 2 ** 16 })
-  return { tokenizer, voice: plainVoice(tokenizer), policy: decoderPolicy(decoder) }
+  return { tokenizer, voice: plainVoice(tokenizer), policy: decoderPolicy(decoder, { recompute: config.objective.recompute }) }
 }
 
 /**

@@ -28,6 +28,7 @@ const places = [join(file, 'below'), ...(existsSync('/proc/self') ? ['/proc/team
 /** A line each; what follows `--out`-like options is the folder. */
 const writers = [
   ['demo', '--quick', '--out'],
+  ['exact', fileURLToPath(new URL('../../configs/relay-tiny.yaml', import.meta.url)), '--out'],
   ['figures', '--out'],
   ['figures', '--recompute', '--data'],
   ['kernel', 'install', '--prefix'],

@@ -29,7 +29,8 @@ describe('parseConfig', () => {
 
   it('gives itself back: a complete configuration is a configuration', () => {
     const other = { task: { name: 'guessing' }, team: { agents: 4 }, method: { name: 'stale', acceptance: 'none' }, order: [3, 0, 1, 2] }
-    for (const value of [{}, other]) {
+    const models = { team: { agents: [{ model: 'a', role: 'You add.' }, { model: 'b' }] }, lora: { targets: 'all-linear' }, rollout: { server: { url: 'http://localhost/v1' } } }
+    for (const value of [{}, other, models, { team: models.team, tuning: 'full' }]) {
       const config = parseConfig(value)
       expect(parseConfig(JSON.parse(JSON.stringify(config)))).toEqual(config)
     }
@@ -41,6 +42,19 @@ describe('parseConfig', () => {
     })
     const { method } = parseConfig({ method: { acceptance: 'none' } })
     expect(method).toMatchObject({ name: 'teamtr', occupancy: 'intermediate', acceptance: 'none' })
+  })
+
+  it('has defaults of their own for language models, PEFT’s where PEFT has them', () => {
+    expect(parseConfig({ team: { agents: [{ model: 'a' }, { model: 'a' }] } })).toMatchObject({
+      team: { agents: 2, members: [{ model: 'a' }, { model: 'a' }], router: [0, 1] },
+      tuning: 'lora',
+      lora: { rank: 8, alpha: 8, targets: ['q_proj', 'v_proj'], dropout: 0 },
+      protocol: { taskRole: true, ownRole: true, chatTemplate: true, thinking: 'strip', thinkingTags: ['<think>', '</think>'], stop: [] },
+      warmup: { steps: 0 },
+      rollout: { maxTokens: 16, batch: 64, server: null },
+      objective: { microTokens: 512 },
+    })
+    expect(parseConfig({})).toMatchObject({ tuning: 'full', lora: null, protocol: null, warmup: { steps: 400 }, objective: { microTokens: null } })
   })
 
   it.each([
@@ -57,9 +71,19 @@ describe('parseConfig', () => {
     [{ order: 'randm' }, 'run.yaml: order: holds "randm"; expected fixed, reversed, random, or a permutation of the agents'],
     [{ method: 'trpo' }, 'run.yaml: method: holds "trpo"; expected one of teamtr, stale'],
     [{ team: { router: [0, 3] } }, 'run.yaml: team.router[1]: holds 3; expected an agent, 0 to 2'],
+    [{ team: { agents: [] } }, 'run.yaml: team.agents: holds []; '],
+    [{ team: { agents: [{ modle: 'a' }] } }, 'run.yaml: team.agents[0].model: missing; '],
+    [{ team: { agents: 3, members: [{ model: 'a' }] } }, 'run.yaml: team.agents: holds 3; expected 1, as many as team.members'],
+    [{ lora: {} }, '; it belongs to language models, and team.agents names none'],
+    [{ task: { name: 'benchmark', benchmark: 'math500', file: 'x' } }, 'run.yaml: task.name: holds "benchmark"; it belongs to language models'],
+    [{ team: { agents: [{ model: 'a' }] }, warmup: { steps: 9 } }, 'run.yaml: warmup.steps: holds 9; language models are not warmed up'],
+    [{ team: { agents: [{ model: 'a' }] }, lora: { targets: ['query'] } }, 'run.yaml: lora.targets[0]: holds "query"; '],
+    [{ team: { agents: [{ model: 'a' }] }, tuning: 'full', lora: { rank: 2 } }, 'run.yaml: lora: holds {"rank":2,'],
+    [{ rollout: { topP: 0.9 }, trustRegion: { estimator: 'lowVariance' } }, 'run.yaml: trustRegion.estimator: holds "lowVariance"; with rollout.topP only exact is right'],
+    [{ rollout: { topK: 5 }, trustRegion: { estimator: 'plain' } }, 'run.yaml: trustRegion.estimator: holds "plain"; with rollout.topK only exact'],
     [{ model: { hidden: 30 } }, 'run.yaml: model.hidden: holds 30; expected a multiple of 2 · heads, 8'],
     [{ model: { kvHeads: 3 } }, 'run.yaml: model.kvHeads: holds 3; expected a divisor of heads, 4'],
-    [{ task: { name: 'chess' } }, 'run.yaml: task.name: holds "chess"; expected relay or guessing'],
+    [{ task: { name: 'chess' } }, 'run.yaml: task.name: holds "chess"; expected relay, guessing or benchmark'],
     [{ trustRegion: { delta: 'small' } }, 'run.yaml: trustRegion.delta: holds "small"; expected a number above 0, or one for each agent'],
     [[1], 'run.yaml: holds [1]; expected object'],
   ])('%j is refused in one line', (value, expected) => {

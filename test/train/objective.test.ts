@@ -16,11 +16,11 @@ const messages = [[END], [0, 0], [0, 1], [0, END], [1, 0], [1, 1], [1, END]]
 const policy: Policy = {
   layout: [{ name: 'table', shape: [V, V], offset: 0, initial: { mean: 0, deviation: 1 } }],
   vocabulary: V,
-  logDistributions: (theta, { ids, places }) => tf.tidy(() => {
+  logDistributions: (theta, { ids, places }, { temperature = 1 } = {}) => tf.tidy(() => {
     const last = tf.gather(tf.reshape(ids, [-1]), places)
-    return tf.logSoftmax(tf.matMul<tf.Tensor2D>(tf.oneHot(last, V).toFloat(), tf.reshape(theta, [V, V])))
+    return tf.logSoftmax(tf.div<tf.Tensor2D>(tf.matMul<tf.Tensor2D>(tf.oneHot(last, V).toFloat(), tf.reshape(theta, [V, V])), temperature))
   }),
-  logProbs: (theta, batch) => tf.tidy(() => markedLogProbs(policy.logDistributions(theta, batch), batch.picks)),
+  logProbs: (theta, batch, pass) => tf.tidy(() => markedLogProbs(policy.logDistributions(theta, batch, pass), batch.picks)),
   sample: () => { throw new Error('not needed') },
 }
 

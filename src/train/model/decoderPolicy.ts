@@ -1,8 +1,8 @@
 import { tf } from '../backend.js'
 import { compileGraph, compiles } from '../graph.js'
-import type { ParameterSlot, Policy } from '../policy.js'
+import type { ParameterSlot, PassOptions, Policy, TokenBatch } from '../policy.js'
 import type { DecoderConfig } from './config.js'
-import { headOf, logits, states, step, type Cache, type Read, type Tokens, type Training, type Weights } from './decoder.js'
+import { headOf, states, step, type Cache, type Read, type Tokens, type Weights } from './decoder.js'
 import { pickedLogProbs } from './functions.js'
 import { decoderLayout, loraLayout, named, type LoraConfig } from './layout.js'
 import { adapterWeights } from './lora.js'
@@ -45,32 +45,38 @@ const policyOf = (
   config: DecoderConfig, layout: readonly ParameterSlot[], frozen: Weights, trained: (theta: tf.Tensor1D) => Weights,
   { recompute = false }: PolicySettings = {}, rate = 0,
 ): Policy => {
-  const pass = (theta: tf.Tensor1D, seed?: number): { weights: Weights; training: Training } => {
+  const pass = (theta: tf.Tensor1D, { ids, places }: TokenBatch, { temperature = 1, dropoutSeed: seed }: PassOptions) => {
     const own = trained(theta)
+    const weights = { ...frozen, ...own }
     const dropout = rate > 0 && seed !== undefined ? { rate, seed } : undefined
-    return { weights: { ...frozen, ...own }, training: { trained: Object.keys(own), recompute, dropout } }
+    const h = states(config, weights, ids, places, { trained: Object.keys(own), recompute, dropout })
+    return {
+      // Logits are h Wᵀ: dividing h by τ divides them.
+      h: temperature === 1 ? h : tf.div<tf.Tensor2D>(h, temperature),
+      head: headOf(weights),
+      headTrained: (config.tied ? 'embedding' : 'head') in own,
+    }
   }
   let compiled: CompiledStep | undefined
   return {
     layout,
     vocabulary: config.vocabulary,
-    logProbs: (theta, { ids, places, picks }, seed) =>
+    logProbs: (theta, batch, options = {}) =>
       tf.tidy(() => {
-        const { weights, training } = pass(theta, seed)
-        const headTrained = training.trained.includes(config.tied ? 'embedding' : 'head')
-        return pickedLogProbs(states(config, weights, ids, places, training), headOf(weights), picks, headTrained)
+        const { h, head, headTrained } = pass(theta, batch, options)
+        return pickedLogProbs(h, head, batch.picks, headTrained)
       }),
-    logDistributions: (theta, { ids, places }, seed) =>
+    logDistributions: (theta, batch, options = {}) =>
       tf.tidy(() => {
-        const { weights, training } = pass(theta, seed)
-        return tf.logSoftmax(logits(config, weights, ids, places, training))
+        const { h, head } = pass(theta, batch, options)
+        return tf.logSoftmax(tf.matMul<tf.Tensor2D>(h, head, false, true))
       }),
     sample: async (theta, prompts, options) => {
       const own = tf.tidy(() => trained(theta))
       const weights = { ...frozen, ...own }
       const next: Stepper = options.maxTokens >= WORTH_COMPILING && compiles()
-        ? (tokens, cache) => (compiled ??= compileStep(config, weights, tokens, cache))(weights, tokens, cache)
-        : (tokens, cache) => step(config, weights, tokens, cache)
+        ? (tokens, past, recent) => (compiled ??= compileStep(config, weights, tokens, past, recent))(weights, tokens, past, recent)
+        : (tokens, past, recent) => step(config, weights, tokens, past, recent)
       try {
         return await sampleMessages(config, weights, next, prompts, options)
       } finally {
@@ -86,21 +92,25 @@ const policyOf = (
  */
 const WORTH_COMPILING = 4
 
-type CompiledStep = (weights: Weights, tokens: Tokens, cache: Cache) => Read
+type CompiledStep = (weights: Weights, tokens: Tokens, past: Cache, recent: Cache) => Read
 
 /** `step` as a graph, whose inputs are everything that it reads. */
-const compileStep = (config: DecoderConfig, weights: Weights, tokens: Tokens, cache: Cache): CompiledStep => {
+const compileStep = (config: DecoderConfig, weights: Weights, tokens: Tokens, past: Cache, recent: Cache): CompiledStep => {
   const names = Object.keys(weights)
-  const flat = (weights: Weights, { ids, positions, rotation: { cos, sin, turn }, mask }: Tokens, { keys, values }: Cache): tf.Tensor[] =>
-    [ids, positions, cos, sin, turn, mask, ...names.map((name) => weights[name]), ...keys, ...values]
+  const flat = (weights: Weights, { ids, positions, rotation: { cos, sin, turn }, mask, recentMask }: Tokens, ...caches: Cache[]): tf.Tensor[] => [
+    ids, positions, cos, sin, turn, mask, recentMask, ...names.map((name) => weights[name]), ...caches.flatMap(({ keys, values }) => [...keys, ...values]),
+  ]
   const graph = compileGraph((inputs) => {
-    const [ids, positions, cos, sin, turn, mask, ...rest] = inputs
+    const [ids, positions, cos, sin, turn, mask, recentMask, ...rest] = inputs
     const own = Object.fromEntries(names.map((name, i) => [name, rest[i]]))
-    const { logits, cache } = step(config, own, { ids, positions, rotation: { cos, sin, turn }, mask } as Tokens, cacheOf(rest.slice(names.length)))
+    const caches = rest.slice(names.length)
+    const half = caches.length / 2
+    const tokens = { ids, positions, rotation: { cos, sin, turn }, mask, recentMask } as Tokens
+    const { logits, cache } = step(config, own, tokens, cacheOf(caches.slice(0, half)), cacheOf(caches.slice(half)))
     return [logits, ...cache.keys, ...cache.values]
-  }, flat(weights, tokens, cache))
-  return (weights, tokens, cache) => {
-    const [logits, ...rest] = graph(flat(weights, tokens, cache))
+  }, flat(weights, tokens, past, recent))
+  return (weights, tokens, past, recent) => {
+    const [logits, ...rest] = graph(flat(weights, tokens, past, recent))
     return { logits: logits as tf.Tensor2D, cache: cacheOf(rest) }
   }
 }

@@ -10,7 +10,8 @@ import { readJson } from '../../util/files.js'
 import { show, validate } from '../../util/validate.js'
 import type { ParameterSlot } from '../policy.js'
 import type { DecoderConfig } from './config.js'
-import { decoderLayout, linears, loraLayout, projections, slotSize, type LoraConfig, type Projection } from './layout.js'
+import { decoderLayout, linears, loraLayout, slotSize, type LoraConfig } from './layout.js'
+import { modules, peftName, projections, type Projection } from './projections.js'
 import { openSafetensors, type NamedArray, type StoredTensor } from './safetensors.js'
 
 export { readHubConfig } from './hubConfig.js'
@@ -24,11 +25,6 @@ export interface Correspondence {
   /** For a matrix stored [out, in] whose slot is [in, all outs]: its first column there. For a bias: its first element. Else 0. */
   readonly column: number
   readonly transposed: boolean
-}
-
-const modules: Record<Projection, string> = {
-  query: 'self_attn.q_proj', key: 'self_attn.k_proj', value: 'self_attn.v_proj', out: 'self_attn.o_proj', gate: 'mlp.gate_proj', up:
-  'mlp.up_proj', down: 'mlp.down_proj',
 }
 
 /** Every tensor of a decoder's hub checkpoint. */
@@ -67,9 +63,6 @@ export const hubTensors = (config: DecoderConfig): Correspondence[] => {
     ...Array.from({ length: config.layers }, (_, l) => block(l)).flat(),
   ]
 }
-
-/** The name of a target in adapter_config.json. */
-export const peftName = (projection: Projection): string => modules[projection].split('.')[1]
 
 /** Every tensor of a peft adapter on that decoder. */
 export const hubAdapterTensors = (config: DecoderConfig, lora: LoraConfig): Correspondence[] =>

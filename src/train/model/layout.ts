@@ -2,6 +2,7 @@ import { tf } from '../backend.js'
 import type { Random } from '../../util/random.js'
 import type { ParameterSlot, Policy } from '../policy.js'
 import type { DecoderConfig } from './config.js'
+import type { Projection } from './projections.js'
 
 /** A linear layer of a block: one matrix for all outputs that read the same input, side by side. */
 export interface Linear {
@@ -12,10 +13,6 @@ export interface Linear {
   /** Writes into the residual stream. */
   readonly residual: boolean
 }
-
-/** What a LoRA adapter can act on: the outputs of the linear layers. */
-export const projections = ['query', 'key', 'value', 'out', 'gate', 'up', 'down'] as const
-export type Projection = (typeof projections)[number]
 
 /** The linear layers of a block, in order: qkv = [query | key | value], out; up = [gate | up], down. */
 export const linears = (config: DecoderConfig): Linear[] => {

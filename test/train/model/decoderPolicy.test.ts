@@ -2,7 +2,9 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { initEngine, tf } from '../../../src/train/backend.js'
 import { tokenBatch } from '../../../src/train/model/batch.js'
 import { adapterPolicy, decoderPolicy, frozenPolicy } from '../../../src/train/model/decoderPolicy.js'
-import { initialTheta, layoutSize, named, projections } from '../../../src/train/model/layout.js'
+import { markedLogProbs } from '../../../src/train/model/functions.js'
+import { initialTheta, layoutSize, named } from '../../../src/train/model/layout.js'
+import { projections } from '../../../src/train/model/projections.js'
 import type { Policy, SampledMessage, SampleOptions } from '../../../src/train/policy.js'
 import { random } from '../../../src/util/random.js'
 import { awake, decoder, engines, fastest, kinds, tokens } from './models.js'
@@ -124,6 +126,17 @@ describe('sampling', () => {
     tf.dispose(base)
   })
 
+  test('long messages, of which some end on the way: the past takes in what is recent, and nothing changes', async () => {
+    const config = decoder({ maxPositions: 64 })
+    const policy = decoderPolicy(config)
+    const theta = tf.tensor1d(awake(layoutSize(policy.layout)))
+    const lengths = [40, 15, 16, 17, 33]
+    const messages = await policy.sample(theta, prompts, options({ endToken: -1, maxTokens: 40, stop: (tokens, row) => tokens.length === lengths[row] }))
+    expect(messages.map(({ tokens }) => tokens.length)).toEqual(lengths)
+    const full = await recomputed(policy, theta, prompts, messages)
+    messages.forEach(({ logProbs }, i) => close(logProbs, full[i], 1e-5))
+  })
+
   test.each(Object.entries(kinds))('%s: a beginning that all prompts share is read once, and changes nothing', async (_, config) => {
     const policy = decoderPolicy(config)
     const theta = tf.tensor1d(awake(layoutSize(policy.layout)))
@@ -199,11 +212,12 @@ describe('training passes', () => {
   })
   const marked = () => tokenBatch(prompts.map((ids) => ({ ids: [...ids, 1], marked: [[1, ids.length + 1]] })))
   /** Log-probabilities, and the gradient of a weighted sum of them. */
-  const pass = async (policy: Policy, theta: tf.Tensor1D, seed?: number): Promise<number[][]> => {
+  const pass = async (policy: Policy, theta: tf.Tensor1D, dropoutSeed?: number, temperature?: number): Promise<number[][]> => {
+    const options = { dropoutSeed, temperature }
     const batch = marked()
     const weights = tf.tensor1d(awake(batch.places.size, 21))
-    const f = (theta: tf.Tensor): tf.Tensor => tf.sum(tf.mul(policy.logProbs(theta as tf.Tensor1D, batch, seed), weights))
-    const out = [policy.logProbs(theta, batch, seed), policy.logDistributions(theta, batch, seed).flatten(), tf.grad(f)(theta)]
+    const f = (theta: tf.Tensor): tf.Tensor => tf.sum(tf.mul(policy.logProbs(theta as tf.Tensor1D, batch, options), weights))
+    const out = [policy.logProbs(theta, batch, options), policy.logDistributions(theta, batch, options).flatten(), tf.grad(f)(theta)]
     const values = await Promise.all(out.map(async (tensor) => [...(await tensor.data())]))
     tf.dispose([out, batch, weights])
     return values
@@ -220,6 +234,20 @@ describe('training passes', () => {
     for (const seed of [undefined, 8]) {
       expect(await pass(adapterPolicy(config, base, lora, { recompute: true }), own, seed)).toEqual(await pass(adapter, own, seed))
     }
+  })
+
+  test.each(Object.entries(kinds))('%s: a temperature divides the logits', async (_, config) => {
+    const policy = decoderPolicy(config)
+    const theta = tf.tensor1d(awake(layoutSize(policy.layout)))
+    const [logProbs, distributions, gradient] = await pass(policy, theta, undefined, 0.7)
+    const batch = marked()
+    const weights = tf.tensor1d(awake(batch.places.size, 21))
+    const plain = (theta: tf.Tensor): tf.Tensor2D => tf.logSoftmax(tf.div<tf.Tensor2D>(policy.logDistributions(theta as tf.Tensor1D, batch), 0.7))
+    const picked = (theta: tf.Tensor): tf.Tensor1D => markedLogProbs(plain(theta), batch.picks)
+    close(distributions, [...(await plain(theta).data())], 2e-5)
+    close(logProbs, [...(await picked(theta).data())], 2e-5)
+    const expected = [...(await tf.grad((theta) => tf.sum(tf.mul(picked(theta), weights)))(theta).data())]
+    close(gradient, expected, 2e-5 * Math.hypot(...expected))
   })
 
   test('dropout: by its seed, and off without one, at rate 0, and where nothing is an adapter', async () => {

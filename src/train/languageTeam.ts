@@ -1,0 +1,70 @@
+/** The agents of a configuration that are language models, as far as they do not change while they learn. */
+import type { Random } from '../util/random.js'
+import { tf } from './backend.js'
+import type { Config } from './config.js'
+import { readAdapter } from './languageModel.js'
+import { languageVoice } from './languageVoice.js'
+import { openBases, type Base } from './model/bases.js'
+import { adapterPolicy, decoderPolicy } from './model/decoderPolicy.js'
+import { fingerprint } from './model/fingerprint.js'
+import { decoderLayout, initialTheta, layoutSize, type LoraConfig } from './model/layout.js'
+import { peftName, projections } from './model/projections.js'
+import { weightArrays } from './model/source.js'
+import type { Policy } from './policy.js'
+import type { Agent } from './team.js'
+
+/** An agent without what an update changes. */
+export interface LanguageAgent extends Required<Pick<Agent, 'policy' | 'voice' | 'pretrained'>> {
+  /** The θ that it begins with: its own adapter, a fresh one that changes nothing, or the whole model. @returns a vector that the caller disposes */
+  initial(random: Random): tf.Tensor1D
+}
+
+/**
+ * Open the models of a configuration. Agents on the same model share its weights, which are in memory once.
+ *
+ * @throws InputError naming file, field or tensor
+ */
+export const openLanguageAgents = (config: Config): { agents: LanguageAgent[]; release(): void } => {
+  const bases = openBases()
+  const policies = new Map<string, Policy>()
+  const prints = new Map<Base, string>()
+  try {
+    const agents = config.team.members!.map(({ model, adapter, role }): LanguageAgent => {
+      const base = bases.open(model)
+      const { source, tokenizer } = base
+      const read = adapter === undefined ? undefined : readAdapter(adapter, source)
+      const lora = config.lora && (read?.lora ?? loraOf(config.lora))
+      const print = prints.get(base) ?? fingerprint(source, tokenizer)
+      prints.set(base, print)
+      const key = `${print} ${JSON.stringify(lora)}`
+      const settings = { recompute: config.objective.recompute }
+      const policy = policies.get(key)
+        ?? (lora ? adapterPolicy(source.config, base.weights(), lora, settings) : decoderPolicy(source.config, settings))
+      policies.set(key, policy)
+      return {
+        policy,
+        voice: languageVoice(tokenizer, config.protocol!, role),
+        pretrained: { source, lora, fingerprint: print },
+        initial: (random) => (lora ? (read ? tf.tensor1d(read.values) : initialTheta(policy, random)) : wholeTheta(base)),
+      }
+    })
+    return { agents, release: bases.dispose }
+  } catch (error) {
+    bases.dispose()
+    throw error
+  }
+}
+
+const loraOf = ({ rank, alpha, targets, dropout }: NonNullable<Config['lora']>): LoraConfig =>
+  ({ rank, alpha, dropout, targets: projections.filter((projection) => targets.includes(peftName(projection))) })
+
+/** A model's own weights as one vector. */
+const wholeTheta = ({ source }: Base): tf.Tensor1D => {
+  const values = new Float32Array(layoutSize(decoderLayout(source.config)))
+  let at = 0
+  for (const { data } of weightArrays(source)) {
+    values.set(data, at)
+    at += data.length
+  }
+  return tf.tensor1d(values)
+}

@@ -1,0 +1,58 @@
+import { execFile, type ChildProcess } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, describe, expect, it } from 'vitest'
+import { parseCsv } from '../../src/figures/csv.js'
+
+const program = fileURLToPath(new URL('../../bin/teamtr.js', import.meta.url))
+const folder = mkdtempSync(join(tmpdir(), 'exact-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const exact = (...args: string[]) =>
+  new Promise<{ stdout: string; stderr: string; status: number | null }>((resolve) => {
+    const done = (_: unknown, stdout: string, stderr: string): void => resolve({ stdout, stderr, status: child.exitCode })
+    const child: ChildProcess = execFile(process.execPath, [program, 'exact', ...args], { env: { ...process.env, TEAMTR_ENGINE: '' }, cwd: folder }, done)
+  })
+writeFileSync(join(folder, 'tiny.yaml'), `
+task: {name: relay, modulus: 3}
+team: {agents: 2}
+model: {layers: 1, hidden: 16, heads: 2, intermediate: 16}
+warmup: {steps: 40, episodes: 64}
+rollout: {prompts: 12, group: 4}
+stages: 4
+`)
+
+describe('exact', () => {
+  it('prints and writes what is exact beside what was logged', async () => {
+    const { stdout, stderr, status } = await exact('tiny.yaml', '--stages', '2', '--out', 'data')
+    expect({ stderr, status }).toEqual({ stderr: '', status: 0 })
+    for (const text of ['logged − exact', 'intervals that hold it', 'Theorem 3.7', 'half-span, total variation', 'mean over 2 stages']) expect(stdout).toContain(text)
+    const read = (name: string) => parseCsv(readFileSync(join(folder, 'data', `exact-tiny-teamtr-${name}.csv`), 'utf8'))
+    const [updates, stages] = [read('updates'), read('stages')]
+    expect(updates.map(({ stage, agent }) => [stage, agent])).toEqual([[0, 0], [0, 1], [1, 0], [1, 1]])
+    for (const row of updates) {
+      expect(row.rho).toBeCloseTo(row.rho_logged as number, 5)
+      expect(row.thm34).toBeLessThanOrEqual(row.improvement as number)
+    }
+    stages.forEach((row, stage) => {
+      const own = updates.filter((update) => update.stage === stage)
+      expect(row.improvement).toBeCloseTo(own.reduce((sum, { improvement }) => sum + (improvement as number), 0), 6)
+      expect(row.half_span_tv).toBeGreaterThanOrEqual(row.thm36 as number)
+    })
+  })
+
+  it('refuses a game that is too large, or a configuration that is wrong, in one line', async () => {
+    for (const [args, said] of [
+      [['tiny.yaml', '--limit', '100'], 'to play so far; at most 100'],
+      [['tiny.yaml', '--method', 'paper'], 'tiny.yaml: method'],
+      [['nowhere.yaml'], 'nowhere.yaml: no such file'],
+    ] as const) {
+      const { stdout, stderr, status } = await exact(...args, '--out', 'none')
+      expect({ stdout, status }).toEqual({ stdout: '', status: 2 })
+      expect(stderr).toContain(said)
+      expect(stderr.trim().split('\n')).toHaveLength(1)
+    }
+    expect(readdirSync(join(folder, 'none'))).toEqual([])
+  })
+})
