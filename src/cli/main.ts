@@ -20,6 +20,7 @@ import { addMerge } from './merge.js'
 import { addPull } from './pull.js'
 import { addScaling } from './scaling.js'
 import { addScore } from './score.js'
+import { addSwap } from './swap.js'
 import { addTrain } from './train.js'
 import { addTables } from './tables.js'
 import { addTokenShifts } from './tokenShifts.js'
@@ -41,6 +42,7 @@ const program = new Command('teamtr')
 program.commandsGroup('Train and evaluate teams:')
 addDemo(program)
 addTrain(program)
+addSwap(program)
 addProtocols(program)
 addRuns(program)
 addTokenShifts(program)
