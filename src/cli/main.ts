@@ -7,6 +7,7 @@ import { addVerify } from './verify.js'
 import { addDemo } from './demo.js'
 import { addDoctor } from './doctor.js'
 import { addEval } from './eval.js'
+import { addExperiment } from './experiment.js'
 import { addExact } from './exact.js'
 import { addExport } from './export.js'
 import { addFigures } from './figures.js'
@@ -52,6 +53,7 @@ addCheck(program)
 addVerify(program)
 addScaling(program)
 addWorstCase(program)
+addExperiment(program)
 addExact(program)
 addExport(program)
 program.commandsGroup('Language models:')

@@ -44,6 +44,7 @@ export { exactReplacement, exactReplacementBound, exactTightening, type ExactRep
 export { readSwap, recovery, type Recovery } from './recovery.js'
 export { swappedConfig, type SwapOptions } from './swapConfig.js'
 export { runTraining, type RunOptions, type RunResult } from './run.js'
+export { readBase } from './base.js'
 export { readRun, type RecordedRun } from './runFolder.js'
 export { summarise, type RunSummary } from './summary.js'
 export { runMetrics, type RunMetrics } from './runMetrics.js'
