@@ -7,6 +7,7 @@ import { addVerify } from './verify.js'
 import { addDemo } from './demo.js'
 import { addDoctor } from './doctor.js'
 import { addEval } from './eval.js'
+import { addExperiment } from './experiment.js'
 import { addExact } from './exact.js'
 import { addExport } from './export.js'
 import { addFigures } from './figures.js'
@@ -19,6 +20,7 @@ import { addMerge } from './merge.js'
 import { addPull } from './pull.js'
 import { addScaling } from './scaling.js'
 import { addScore } from './score.js'
+import { addSwap } from './swap.js'
 import { addTrain } from './train.js'
 import { addTables } from './tables.js'
 import { addTokenShifts } from './tokenShifts.js'
@@ -40,6 +42,7 @@ const program = new Command('teamtr')
 program.commandsGroup('Train and evaluate teams:')
 addDemo(program)
 addTrain(program)
+addSwap(program)
 addProtocols(program)
 addRuns(program)
 addTokenShifts(program)
@@ -50,6 +53,7 @@ addCheck(program)
 addVerify(program)
 addScaling(program)
 addWorstCase(program)
+addExperiment(program)
 addExact(program)
 addExport(program)
 program.commandsGroup('Language models:')

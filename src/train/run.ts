@@ -1,8 +1,10 @@
 import { InputError } from '../util/errors.js'
+import { writeAtomic } from '../util/files.js'
 import { updatesInStage, type Config } from './config.js'
 import { readCheckpoint, updatesDone, writeCheckpoint, type Saved } from './checkpoints.js'
 import { exportTeam } from './exportTeam.js'
 import { openEnvironment, type OpenEnvironment } from './openEnvironment.js'
+import { checkStart, replaceAgent } from './replacement.js'
 import { createRun, fileIn, lengthOf, lock, openLines, readRun, resumedConfig, writeConfig, type RecordedRun } from './runFolder.js'
 import { startTeam } from './startTeam.js'
 import type { StageState, UpdateRecord } from './stage.js'
@@ -20,8 +22,8 @@ export interface RunOptions {
   readonly where?: string
   /** Start from a copy of this team instead of a new one; it must be one that `config` describes. */
   readonly base?: Team
-  /** `total` steps of warm-up, or updates. */
-  readonly onProgress?: (phase: 'warm-up' | 'training', done: number, total: number, note: string) => void
+  /** `total` steps of warm-up or alignment, or updates. */
+  readonly onProgress?: (phase: 'warm-up' | 'alignment' | 'training', done: number, total: number, note: string) => void
   readonly onUpdate?: (record: UpdateRecord) => void
   readonly onEvaluation?: (record: EvaluationRecord) => void
   /** One line that the user should see. */
@@ -46,6 +48,7 @@ export const runTraining = async (config: Config | undefined, options: RunOption
   if (!options.resume) {
     if (!config) throw new InputError('a new run needs a configuration')
     // What the configuration points at is opened before anything is written.
+    if (config.start && !options.base) checkStart(config, config.start)
     const environment = await openEnvironment(config)
     const models = config.team.members && !options.base ? await startTeam(config) : undefined
     let unlock: () => void
@@ -80,11 +83,13 @@ const continueRun = async (config: Config, { environment, saved, team: opened }:
   const total = stages * updatesInStage(config)
   const done = saved ? updatesDone(saved.state) : 0
   if (done > total) {
-    throw new InputError(`${options.where ?? fileIn.config(folder)}: stages: holds ${stages}; the run in ${folder} has done ${done} updates: expected at least ${Math.ceil(done / updatesInStage(config))}`)
+    const least = Math.ceil(done / updatesInStage(config))
+    throw new InputError(`${options.where ?? 'config'}: stages: holds ${stages}; the run in ${folder} has done ${done} updates: expected at least ${least}`)
   }
   // There is a checkpoint before there is a line.
   if (!saved && lengthOf(fileIn.log(folder)) > 0) {
-    throw new InputError(`${folder}: log.jsonl holds updates, but there is no checkpoint to continue from: put ${fileIn.checkpoints(folder)} back, or begin anew in another folder`)
+    const gone = `no checkpoint is there to continue from: put ${fileIn.checkpoints(folder)} back, or begin anew in another folder`
+    throw new InputError(`${folder}: log.jsonl holds updates, but ${gone}`)
   }
   const log = openLines(fileIn.log(folder), saved?.log)
   const evaluations = openLines(fileIn.evaluations(folder), saved?.evaluations)
@@ -95,9 +100,7 @@ const continueRun = async (config: Config, { environment, saved, team: opened }:
   log.cut()
   evaluations.cut()
 
-  const team = opened ?? (base && copyFor(config, base)) ?? await startTeam(config, {
-    onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`),
-  })
+  const team = opened ?? (base && copyFor(config, base)) ?? await begin(config, options)
   let kept = saved?.state
   const keep = async (state: StageState): Promise<void> => {
     await writeCheckpoint(folder, config, team, { engine: saved?.engine ?? engine, log: log.mark(), evaluations: evaluations.mark(), state })
@@ -124,6 +127,14 @@ const continueRun = async (config: Config, { environment, saved, team: opened }:
   if (end !== kept) await keep(end)
   if (config.team.members) await exportTeam(folder, config, team)
   return { ...readRun(folder), team, finished: updatesDone(end) >= total }
+}
+
+/** The team that a new run starts with. */
+const begin = async (config: Config, { folder, onProgress }: RunOptions): Promise<Team> => {
+  if (!config.start) return startTeam(config, { onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`) })
+  const { team, report } = await replaceAgent(config, config.start, { onProgress })
+  writeAtomic(fileIn.swap(folder), `${JSON.stringify(report)}\n`)
+  return team
 }
 
 /** A copy of a team with the β and δ that a configuration starts with. */

@@ -2,7 +2,7 @@ import { random, type Random } from '../util/random.js'
 
 const purposes = [
   'warm-up', 'problems', 'rollouts', 'order', 'evaluation', 'evaluation problems', 'bootstrap', 'monitor', 'critic', 'refill', 'diagnostics', 'coordination',
-  'protocols',
+  'protocols', 'probes', 'alignment',
 ] as const
 
 /**

@@ -136,7 +136,7 @@ describe('a run that cannot be continued is left as it is, and unlocked', () => 
   it('updates without a checkpoint', async () => {
     damaged('lost')
     rmSync(join(at('lost'), 'checkpoints'), { recursive: true })
-    await refused('lost', /lost: log\.jsonl holds updates, but there is no checkpoint to continue from: put .*checkpoints back, or begin anew/)
+    await refused('lost', /lost: log\.jsonl holds updates, but no checkpoint is there to continue from: put .*checkpoints back, or begin anew/)
   })
 
   it.each(['agent-1.safetensors', 'state.json', 'config.json', 'sha256'])('a bit that flipped in %s is found, and what to do works', async (file) => {

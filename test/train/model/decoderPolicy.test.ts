@@ -206,9 +206,9 @@ describe('an adapter on a frozen base', () => {
   })
 })
 
-describe('training passes', () => {
+describe.each(engines)('training passes on %s', (name) => {
   beforeAll(async () => {
-    await initEngine(fastest)
+    await initEngine(name)
   })
   const marked = () => tokenBatch(prompts.map((ids) => ({ ids: [...ids, 1], marked: [[1, ids.length + 1]] })))
   /** Log-probabilities, and the gradient of a weighted sum of them. */
