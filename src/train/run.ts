@@ -47,7 +47,7 @@ export const runTraining = async (config: Config | undefined, options: RunOption
     if (!config) throw new InputError('a new run needs a configuration')
     // What the configuration points at is opened before anything is written.
     const environment = await openEnvironment(config)
-    const models = config.team.members && !options.base ? await startTeam(config) : undefined
+    const models = config.team.members && !options.base ? await startTeam(config, { folder: options.folder }) : undefined
     let unlock: () => void
     try {
       unlock = createRun(options.folder, config)
@@ -85,6 +85,7 @@ const continueRun = async (config: Config, { environment, saved, team: opened }:
   cutTo(evaluations, saved?.evaluationBytes ?? 0)
 
   const team = opened ?? (base && copyFor(config, base)) ?? await startTeam(config, {
+    folder,
     onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`),
   })
   let kept = saved?.state
