@@ -7,6 +7,7 @@ const arrows = {
   tasks: ['util'],
   figures: ['util'],
   train: ['util', 'theory', 'tasks'],
+  experiments: ['util', 'theory', 'figures', 'train'],
   kernel: ['util', 'figures'],
 }
 const wings = [...Object.keys(arrows), 'cli']

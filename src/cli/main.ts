@@ -7,10 +7,12 @@ import { addVerify } from './verify.js'
 import { addDemo } from './demo.js'
 import { addDoctor } from './doctor.js'
 import { addEval } from './eval.js'
+import { addExperiment } from './experiment.js'
 import { addExact } from './exact.js'
 import { addExport } from './export.js'
 import { addFigures } from './figures.js'
 import { addKernel } from './kernel.js'
+import { addProtocols } from './protocols.js'
 import { addRuns } from './runs.js'
 import { addGenerate } from './generate.js'
 import { addLogits } from './logits.js'
@@ -18,6 +20,7 @@ import { addMerge } from './merge.js'
 import { addPull } from './pull.js'
 import { addScaling } from './scaling.js'
 import { addScore } from './score.js'
+import { addSwap } from './swap.js'
 import { addTrain } from './train.js'
 import { addTables } from './tables.js'
 import { addTokenShifts } from './tokenShifts.js'
@@ -39,6 +42,8 @@ const program = new Command('teamtr')
 program.commandsGroup('Train and evaluate teams:')
 addDemo(program)
 addTrain(program)
+addSwap(program)
+addProtocols(program)
 addRuns(program)
 addTokenShifts(program)
 addEval(program)
@@ -48,6 +53,7 @@ addCheck(program)
 addVerify(program)
 addScaling(program)
 addWorstCase(program)
+addExperiment(program)
 addExact(program)
 addExport(program)
 program.commandsGroup('Language models:')

@@ -13,6 +13,7 @@ interface Options {
   readonly method?: string
   readonly seed?: number
   readonly stages?: number
+  readonly base?: string
   readonly engine?: string
   readonly json?: boolean
 }
@@ -28,6 +29,7 @@ export const addTrain = (program: Command): void => {
     .option('--method <name>', 'one of those below')
     .option('--seed <number>', 'everything random follows from it', whole)
     .option('--stages <number>', 'stages; in each, every agent is updated once', whole)
+    .option('--base <folder>', 'start from the warmed-up team of this run folder of no updates (--stages 0) instead of warming one up')
     .option('--engine <name>', 'tensorflow, webgpu, wasm or cpu (default: $TEAMTR_ENGINE, else the fastest that is set up)')
     .option('--json', 'print the summary as one line of JSON')
     .addHelpText('after', `
@@ -65,6 +67,7 @@ const train = async (file: string | undefined, options: Options): Promise<void> 
   const { summarise } = await import('../train/summary.js')
   const { disposeTeam } = await import('../train/team.js')
   const engine = await initEngine(options.engine)
+  const base = options.base === undefined ? undefined : (await import('../train/base.js')).readBase(options.base, config)
   const started = performance.now()
   const { signal, whileTraining, done } = stopOnInterrupt()
   const { method, team, task, stages, seed } = config
@@ -75,6 +78,7 @@ const train = async (file: string | undefined, options: Options): Promise<void> 
     resume: options.resume,
     engine: engine.name,
     where,
+    base,
     signal,
     onNotice: say,
     onProgress: (phase, ...rest) => {
@@ -86,6 +90,7 @@ const train = async (file: string | undefined, options: Options): Promise<void> 
     done()
   })
   disposeTeam(run.team)
+  if (base) disposeTeam(base)
 
   const summary = summarise(run)
   const json = (): string => JSON.stringify({ folder, engine: engine.name, finished: run.finished, ...summary })

@@ -20,6 +20,8 @@ export interface Benchmark<R = unknown> {
   prompt(record: R): string
   /** Score any text. Never throws; bounded in time for up to MAX_RESPONSE characters. Call it through `scoreResponse`. */
   score(record: R, response: string): BenchmarkScore
+  /** Whether two responses give the same final answer, for votes; a response without one agrees with none. Absent: when they are the same text. */
+  agree?(a: string, b: string): boolean
   /** The game a team plays on these records, where it is more than a discussion of the prompt (see `teamTask`). */
   readonly task?: (turns: number) => Task<RecordProblem<R>>
   /** The game where the environment speaks through a model: a suspect, a referee. `turns`: questions to it, at most. */
@@ -109,6 +111,7 @@ const discussion = <R>(benchmark: Benchmark<R>, turns: number): Task<RecordProbl
       reward: done ? scoreResponse(benchmark, state.record, message).score : 0,
     }
   },
+  ...(benchmark.agree && { agree: (_: Problem, a: string, b: string) => benchmark.agree!(a, b) }),
   rolePrompt: (_, agent, agents) =>
     `You are agent ${agent + 1} of ${agents} who solve a problem together, speaking in turns; each reads all messages so far. ` +
     `There are ${turns} messages in all, and the last one is the team's answer: build on what is right, repair what is wrong, ` +

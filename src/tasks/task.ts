@@ -23,6 +23,8 @@ export interface Task<P extends Problem = Problem, S extends EpisodeState = Epis
   demonstrate?(state: S, random: Random): string
   /** What the agent in a role is told before the shared context, for language models; absent where the context says it all. */
   rolePrompt?(problem: P, agent: number, agents: number): string
+  /** Whether two last messages give the same final answer, for votes; absent where that is to say the same. */
+  agree?(problem: P, a: string, b: string): boolean
 }
 
 export interface Problem {

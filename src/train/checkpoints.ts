@@ -21,7 +21,7 @@ import { openLanguageAgents } from './languageTeam.js'
 import { fileIn, firstDifference } from './runFolder.js'
 import type { StageState } from './stage.js'
 import type { Agent, Pretrained, Team } from './team.js'
-import { decoderOf } from './warmup.js'
+import { decodersOf } from './warmup.js'
 
 const index = z.int().min(0)
 const numbers = z.array(z.number())
@@ -168,8 +168,7 @@ type OpenAgent = Pick<Agent, 'policy' | 'voice' | 'pretrained'>
 /** The agents of a configuration, without what a checkpoint holds. */
 const openAgents = (config: Config, folder: string): { agents: OpenAgent[]; release(): void } => {
   if (!config.team.members) {
-    const { policy, voice } = decoderOf(config)
-    return { agents: config.trustRegion.delta.map(() => ({ policy, voice })), release: () => undefined }
+    return { agents: decodersOf(config).map(({ policy, voice }) => ({ policy, voice })), release: () => undefined }
   }
   const { agents, release } = openLanguageAgents(config, folder)
   return { agents: agents.map(({ policy, voice, pretrained }) => ({ policy, voice, pretrained })), release }

@@ -36,6 +36,31 @@ const methodSchema = z
 const count = z.int().min(1).max(1e6)
 const section = <S extends z.ZodRawShape>(shape: S) => z.strictObject(shape).prefault({} as never)
 
+/** A decoder that is trained from scratch. `model/config.ts` has the meaning of each. */
+const modelShape = { layers: count.default(2), hidden: count.default(64), heads: count.default(4), kvHeads: count.optional(), intermediate: count.default(172) }
+
+/** A team that is not new: that of another run at its end, with one agent in the place of another, or one more (replacement.ts). */
+const startSchema = z.strictObject({
+  /** The run's folder. */
+  run: z.string().min(1),
+  /** The agent that is new; as many as that run has agents: it is added. */
+  agent: z.int().min(0),
+  /** Whom it is: an agent of a run at its end. null: a decoder of its size in `team.models`, warmed up as `warmup` says. */
+  with: z.strictObject({ run: z.string().min(1), agent: z.int().min(0) }).nullable().default(null),
+  /** What its warm-up follows from. Default: `seed`. */
+  seed: z.int().min(0).max(2 ** 31 - 1).optional(),
+  /** Stage 0: the new agent's messages are drawn to those of the old one (align.ts). */
+  align: section({
+    /** Contexts from the occupancy of the team as it was; 0: the new agent comes as it is. */
+    contexts: z.int().min(0).max(1e6).default(500),
+    /** Of Adam. */
+    steps: count.default(200),
+    /** Contexts a step. */
+    batch: z.int().min(2).max(1e6).default(128),
+    learningRate: z.number().positive().default(2e-3),
+  }),
+})
+
 /** PEFT's names of what an adapter can act on, and its defaults. */
 const targets = projections.map(peftName)
 const loraSchema = z.strictObject({
@@ -103,15 +128,11 @@ export const configSchema = z.strictObject({
     shared: z.boolean().default(true),
     /** Agents that are not updated. */
     frozen: z.array(z.int().min(0)).default([]),
+    /** A decoder for each agent, as far as it differs from `model`; null: as `model` says. Agents of one size share their start, if any do. */
+    models: z.array(z.strictObject(modelShape).partial().nullable()).nullable().default(null),
   }),
-  /** The decoder that is trained from scratch. `model/config.ts` has the meaning of each. */
-  model: section({
-    layers: count.default(2),
-    hidden: count.default(64),
-    heads: count.default(4),
-    kvHeads: count.optional(),
-    intermediate: count.default(172),
-  }),
+  /** The decoder that each agent is that is trained from scratch, where `team.models` says nothing else. */
+  model: section(modelShape),
   /** What is trained of a language model: an adapter (the default), or all of it. A decoder from scratch is trained whole. */
   tuning: z.enum(['lora', 'full']).optional(),
   /** Of the adapters that are begun; an agent with an adapter of its own goes on with that one. */
@@ -126,6 +147,8 @@ export const configSchema = z.strictObject({
     episodes: count.default(512),
     learningRate: z.number().positive().default(2e-3),
   }),
+  /** null: the team is new, and warmed up. */
+  start: startSchema.nullable().default(null),
   method: methodSchema.prefault('teamtr'),
   /**
    * γ of the team's MDP, one step a message: it weighs returns and occupancies, in advantages and certificates alike. Default
@@ -296,9 +319,14 @@ const complete = (config: Parsed, where: string) => {
   config.team.frozen.forEach((agent, i) => agent < agents || wrong(`team.frozen[${i}]`, agent, `expected an agent, 0 to ${agents - 1}`))
   if (new Set(config.team.frozen).size === agents) wrong('team.frozen', config.team.frozen, 'at least one agent must be left to update')
   if (beta.min > beta.max) wrong('trustRegion.beta.min', beta.min, `expected at most max, ${beta.max}`)
-  const { kvHeads = config.model.heads, ...model } = config.model
-  if (model.heads % kvHeads !== 0) wrong('model.kvHeads', kvHeads, `expected a divisor of heads, ${model.heads}`)
-  if (model.hidden % (2 * model.heads) !== 0) wrong('model.hidden', model.hidden, `expected a multiple of 2 · heads, ${2 * model.heads}`)
+  const sized = ({ kvHeads, ...model }: Parsed['model'], field: string) => {
+    if (model.heads % (kvHeads ?? model.heads) !== 0) wrong(`${field}.kvHeads`, kvHeads, `expected a divisor of heads, ${model.heads}`)
+    if (model.hidden % (2 * model.heads) !== 0) wrong(`${field}.hidden`, model.hidden, `expected a multiple of 2 · heads, ${2 * model.heads}`)
+    return { ...model, kvHeads: kvHeads ?? model.heads }
+  }
+  const { start, team: { models } } = config
+  if (models && models.length !== agents) wrong('team.models', models, `expected ${agents}, one for each agent, or null`)
+  if (start && start.agent >= agents) wrong('start.agent', start.agent, `expected an agent, 0 to ${agents - 1}`)
   if (critic.hidden % (2 * critic.heads) !== 0) wrong('critic.hidden', critic.hidden, `expected a multiple of 2 · heads, ${2 * critic.heads}`)
   const estimators = { 'trustRegion.estimator': estimator, 'objective.estimator': config.objective.estimator ?? estimator }
   for (const [field, holds] of Object.entries(estimators)) {
@@ -310,8 +338,9 @@ const complete = (config: Parsed, where: string) => {
   return {
     ...config,
     ...(members ? pretrained(config, members, wrong) : fromScratch(config, wrong)),
-    team: { ...config.team, agents, members, router },
-    model: { ...model, kvHeads },
+    team: { ...config.team, agents, members, router, models: models && models.map((own, i) => sized(modelWith(config.model, own), `team.models[${i}]`)) },
+    model: sized(config.model, 'model'),
+    start: start && { ...start, seed: start.seed ?? config.seed },
     warmup: { ...config.warmup, steps: config.warmup.steps ?? (members ? 0 : 400) },
     gamma: config.gamma ?? (turns > 1 ? 1 - 1 / turns : 0.5),
     rollout: {
@@ -332,10 +361,19 @@ const complete = (config: Parsed, where: string) => {
   }
 }
 
+/** A decoder's own sizes over those of `model`; with other heads, kvHeads follow them unless given. */
+const modelWith = ({ kvHeads, ...model }: Parsed['model'], own: Partial<Parsed['model']> | null): Parsed['model'] =>
+  ({ ...model, ...(own?.heads === undefined && { kvHeads }), ...Object.fromEntries(Object.entries(own ?? {}).filter(([, value]) => value !== undefined)) })
+
+/** The decoder that an agent is. */
+export const modelOf = ({ model, team: { models } }: Pick<Config, 'model' | 'team'>, agent: number): Config['model'] => models?.[agent] ?? model
+
 type Wrong = (field: string, holds: unknown, right: string) => never
 
 /** What only language models have. */
-const pretrained = ({ tuning = 'lora', lora, protocol, warmup, rollout: { server } }: Parsed, members: readonly z.output<typeof agentSchema>[], wrong: Wrong) => {
+const pretrained = ({ tuning = 'lora', lora, protocol, warmup, start, team: { models }, rollout: { server } }: Parsed, members: readonly z.output<typeof agentSchema>[], wrong: Wrong) => {
+  if (start) wrong('start', start, 'it swaps decoders that are trained from scratch; another language model or adapter is swapped in by naming it in team.agents')
+  if (models) wrong('team.models', models, 'it sizes decoders that are trained from scratch; leave it out')
   if (warmup.steps) wrong('warmup.steps', warmup.steps, 'language models are not warmed up; leave it out')
   if (tuning === 'full') {
     if (lora) wrong('lora', lora, 'with tuning: full there is no adapter; leave it out')

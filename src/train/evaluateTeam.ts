@@ -36,7 +36,7 @@ export const evaluateTeam = async (task: Playable, team: Team, problems: readonl
 }
 
 /** Mean reward of `after` minus that of `before` on the same problems, with the 95 % bootstrap interval of the paired differences. */
-export const compareEvaluations = (before: Evaluation, after: Evaluation, bootstrap: Random): Estimate =>
+export const compareEvaluations = (before: Pick<Evaluation, 'rewards'>, after: Pick<Evaluation, 'rewards'>, bootstrap: Random): Estimate =>
   interval(after.rewards.map((reward, p) => reward - before.rewards[p]), bootstrap)
 
 const interval = (samples: readonly number[], random: Random): Estimate => {

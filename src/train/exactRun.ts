@@ -10,6 +10,7 @@ import { environment } from './environment.js'
 import { stageBetween, type ExactStage, type ExactStep } from './exactStage.js'
 import { exactTeam, type ExactTeam } from './exactTeam.js'
 import type { Estimate, UpdateRecord } from './stage.js'
+import { replaceAgent } from './replacement.js'
 import { stream } from './streams.js'
 import { disposeTeam } from './team.js'
 import { trainTeam } from './trainTeam.js'
@@ -25,18 +26,20 @@ export interface FollowedStage {
 export interface FollowOptions {
   /** Largest number of contexts times messages of one stage; as in `contextSpace`. */
   readonly limit?: number
-  readonly onProgress?: (phase: 'warm-up' | 'stages', done: number, total: number) => void
+  readonly onProgress?: (phase: 'warm-up' | 'alignment' | 'stages', done: number, total: number) => void
 }
 
 /**
- * Warm a team up and train it, and compute every stage exactly. Nothing is written, and training goes as it would without.
+ * Warm a team up (or swap an agent, as `start` says) and train it, and compute every stage exactly. Nothing is written, and training goes as it would without.
  *
  * @throws InputError when the game is too large to enumerate: said after the warm-up, before the first update
  */
 export const followRun = async (config: Config, { limit, onProgress }: FollowOptions = {}): Promise<FollowedStage[]> => {
   const { seed, gamma, rollout: { prompts, maxTokens, temperature } } = config
   const { task, problems } = environment(config.task, config.team.agents)
-  const team = await warmUp(config, { onProgress: (done, total) => onProgress?.('warm-up', done, total) })
+  const team = config.start
+    ? (await replaceAgent(config, config.start, { onProgress })).team
+    : await warmUp(config, { onProgress: (done, total) => onProgress?.('warm-up', done, total) })
   try {
     const spaceOf = (stage: number): ContextSpace =>
       contextSpace(task, team, problems('train', prompts, stream(seed, 'problems', stage)), { gamma, maxTokens, limit })

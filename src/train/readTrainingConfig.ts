@@ -7,14 +7,14 @@ import { agentSchema } from './teamSchema.js'
 
 /**
  * A training configuration as a file holds it, YAML or JSON, ready for `parseConfig`: with `team: {file: team.json}` replaced by the team that the
- * file describes, and with paths of models, adapters and records, which are relative to the configuration's folder, made absolute.
+ * file describes, and with paths of models, adapters, records and runs, which are relative to the configuration's folder, made absolute.
  *
  * @throws InputError naming file and field: what cannot be read, and models, adapters or records that are not there
  */
 export const readTrainingConfig = (file: string): unknown => {
   const config = readConfig(file) ?? {}
   if (!isObject(config)) return config
-  return { ...config, ...(isObject(config.team) && { team: located(config.team, file) }), ...(isObject(config.task) && { task: placed(config.task, file) }) }
+  return { ...config, ...(isObject(config.start) && { start: started(config.start, file) }), ...(isObject(config.team) && { team: located(config.team, file) }), ...(isObject(config.task) && { task: placed(config.task, file) }) }
 }
 
 type Plain = Readonly<Record<string, unknown>>
@@ -37,6 +37,12 @@ const placed = (task: Plain, file: string): Plain => ({
   ...task,
   ...(typeof task.file === 'string' && { file: absolute(task.file, file) }),
   ...(isObject(task.test) && { test: placed(task.test, file) }),
+})
+
+const started = (start: Plain, file: string): Plain => ({
+  ...start,
+  ...(typeof start.run === 'string' && { run: absolute(start.run, file) }),
+  ...(isObject(start.with) && { with: started(start.with, file) }),
 })
 
 const absolute = (path: string, file: string): string => (isAbsolute(path) ? path : join(dirname(resolve(file)), path))

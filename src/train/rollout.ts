@@ -74,7 +74,7 @@ export interface RolloutOptions {
 }
 
 /** A task as it is played: the environment may take its time, where a step waits for a model's answer. */
-export type Playable = Pick<Task, 'name' | 'start' | 'rolePrompt'> & { step(state: EpisodeState, message: string): EpisodeState | Promise<EpisodeState> }
+export type Playable = Pick<Task, 'name' | 'start' | 'rolePrompt' | 'agree'> & { step(state: EpisodeState, message: string): EpisodeState | Promise<EpisodeState> }
 
 /**
  * Let the team play G episodes of each problem. All episodes advance together, one turn at a time: the agent whose turn it is

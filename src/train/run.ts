@@ -1,8 +1,10 @@
 import { InputError } from '../util/errors.js'
+import { writeAtomic } from '../util/files.js'
 import { updatesInStage, type Config } from './config.js'
 import { readCheckpoint, updatesDone, writeCheckpoint, type Saved } from './checkpoints.js'
 import { exportTeam } from './exportTeam.js'
 import { openEnvironment, type OpenEnvironment } from './openEnvironment.js'
+import { checkStart, replaceAgent } from './replacement.js'
 import { appendLine, createRun, cutTo, fileIn, lengthOf, readRun, reopenRun, type RecordedRun } from './runFolder.js'
 import { startTeam } from './startTeam.js'
 import type { StageState, UpdateRecord } from './stage.js'
@@ -20,8 +22,8 @@ export interface RunOptions {
   readonly where?: string
   /** Start from a copy of this team instead of a new one; it must be one that `config` describes. */
   readonly base?: Team
-  /** `total` steps of warm-up, or updates. */
-  readonly onProgress?: (phase: 'warm-up' | 'training', done: number, total: number, note: string) => void
+  /** `total` steps of warm-up or alignment, or updates. */
+  readonly onProgress?: (phase: 'warm-up' | 'alignment' | 'training', done: number, total: number, note: string) => void
   readonly onUpdate?: (record: UpdateRecord) => void
   readonly onEvaluation?: (record: EvaluationRecord) => void
   /** One line that the user should see. */
@@ -46,6 +48,7 @@ export const runTraining = async (config: Config | undefined, options: RunOption
   if (!options.resume) {
     if (!config) throw new InputError('a new run needs a configuration')
     // What the configuration points at is opened before anything is written.
+    if (config.start && !options.base) checkStart(config, config.start)
     const environment = await openEnvironment(config)
     const models = config.team.members && !options.base ? await startTeam(config, { folder: options.folder }) : undefined
     let unlock: () => void
@@ -84,10 +87,7 @@ const continueRun = async (config: Config, { environment, saved, team: opened }:
   cutTo(log, saved?.logBytes ?? 0)
   cutTo(evaluations, saved?.evaluationBytes ?? 0)
 
-  const team = opened ?? (base && copyFor(config, base)) ?? await startTeam(config, {
-    folder,
-    onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`),
-  })
+  const team = opened ?? (base && copyFor(config, base)) ?? await begin(config, options)
   let kept = saved?.state
   const keep = async (state: StageState): Promise<void> => {
     await writeCheckpoint(folder, config, team, { engine, logBytes: lengthOf(log), evaluationBytes: lengthOf(evaluations), state })
@@ -114,6 +114,14 @@ const continueRun = async (config: Config, { environment, saved, team: opened }:
   if (end !== kept) await keep(end)
   if (config.team.members) await exportTeam(folder, config, team)
   return { ...readRun(folder), team, finished: updatesDone(end) >= total }
+}
+
+/** The team that a new run starts with. */
+const begin = async (config: Config, { folder, onProgress }: RunOptions): Promise<Team> => {
+  if (!config.start) return startTeam(config, { folder, onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`) })
+  const { team, report } = await replaceAgent(config, config.start, { onProgress })
+  writeAtomic(fileIn.swap(folder), `${JSON.stringify(report)}\n`)
+  return team
 }
 
 /** A copy of a team with the β and δ that a configuration starts with. */

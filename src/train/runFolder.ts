@@ -4,6 +4,7 @@
  *     config.json        complete: `teamtr train config.json` is the same run
  *     log.jsonl          one line per update, written as it happens
  *     evaluations.jsonl  one line per evaluation on held-out problems; the first is the untrained team
+ *     swap.json          where the team is another run's with a new agent: what the swap cost (replacement.ts)
  *     checkpoints/       the latest two (checkpoints.ts)
  *     team.json          of language models, when the run ended: what they are and where their adapters/ lie (exportTeam.ts)
  *     lock               while a process works on it
@@ -27,6 +28,7 @@ export const fileIn = {
   config: (folder: string): string => join(folder, 'config.json'),
   log: (folder: string): string => join(folder, 'log.jsonl'),
   evaluations: (folder: string): string => join(folder, 'evaluations.jsonl'),
+  swap: (folder: string): string => join(folder, 'swap.json'),
   checkpoints: (folder: string): string => join(folder, 'checkpoints'),
   lock: (folder: string): string => join(folder, 'lock'),
 }

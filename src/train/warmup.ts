@@ -2,7 +2,7 @@ import type { Problem, Task } from '../tasks/task.js'
 import type { Random } from '../util/random.js'
 import { tf } from './backend.js'
 import { charTokenizer, type Tokenizer } from './charTokenizer.js'
-import type { Config } from './config.js'
+import { modelOf, type Config } from './config.js'
 import { environment } from './environment.js'
 import { imitate } from './imitate.js'
 import { sequencesOf } from './messages.js'
@@ -21,46 +21,69 @@ export interface WarmUpOptions {
   readonly onProgress?: (done: number, total: number, loss: number) => void
 }
 
-/** The policy, tokenizer and voice that a configuration's agents share; each agent has its own θ. */
-export const decoderOf = (config: Config): { policy: Policy; tokenizer: Tokenizer; voice: Voice } => {
+/** What a decoder of the team is: policy, tokenizer and voice. θ comes beside it. @param model default: the one that all agents are */
+export const decoderOf = (config: Config, model: Config['model'] = config.model): { policy: Policy; tokenizer: Tokenizer; voice: Voice } => {
   const { alphabet, end } = environment(config.task, config.team.agents)
   const tokenizer = gameTokenizer(alphabet, end)
-  const decoder = decoderSchema.parse({ ...config.model, vocabulary: tokenizer.vocabulary, maxPositions: 2 ** 16 })
+  const decoder = decoderSchema.parse({ ...model, vocabulary: tokenizer.vocabulary, maxPositions: 2 ** 16 })
   return { tokenizer, voice: plainVoice(tokenizer), policy: decoderPolicy(decoder, { recompute: config.objective.recompute }) }
+}
+
+/** Of each agent; agents of one size share them. */
+export const decodersOf = (config: Config): ReturnType<typeof decoderOf>[] => {
+  const known = new Map<string, ReturnType<typeof decoderOf>>()
+  return Array.from({ length: config.team.agents }, (_, agent) => {
+    const model = modelOf(config, agent)
+    const key = JSON.stringify(model)
+    if (!known.has(key)) known.set(key, decoderOf(config, model))
+    return known.get(key)!
+  })
 }
 
 /**
  * The team of a configuration, untrained: decoders from random weights, warmed up by imitating the task's weak player. With
- * `team.shared` all agents start from one policy that has imitated the messages of all turns; otherwise each from its own, which
- * has imitated those of its turns.
+ * `team.shared` all agents of one size start from one policy that has imitated the messages of all turns; otherwise each from its own,
+ * which has imitated those of its turns.
  *
  * @returns a team that the caller disposes
  */
 export const warmUp = async (config: Config, { onProgress }: WarmUpOptions = {}): Promise<Team> => {
-  const { task, problems } = environment(config.task, config.team.agents)
-  const { policy, tokenizer, voice } = decoderOf(config)
-  const { seed, team: { agents, router, shared }, warmup: { steps, episodes, learningRate }, trustRegion: { beta, delta } } = config
-  const total = steps * (shared ? 1 : agents)
-
-  const start = async (agent: number): Promise<tf.Tensor1D> => {
-    const random = stream(seed, 'warm-up', agent)
-    const initial = initialTheta(policy, random)
-    const imitates = (turn: number): boolean => shared || router[turn % router.length] === agent
-    const demonstrations = (count: number, random: Random): MarkedSequence[] =>
-      problems('train', count, random).flatMap((problem) => demonstration(task, tokenizer, problem, imitates, random))
-    const theta = await imitate(policy, initial, demonstrations, {
-      steps, batch: episodes, learningRate, random, onStep: onProgress && ((step, loss) => onProgress(agent * steps + step, total, loss)),
-    })
-    initial.dispose()
-    return theta
-  }
-
+  const { team: { router, shared }, warmup: { steps }, trustRegion: { beta, delta } } = config
+  const decoders = decodersOf(config)
+  const firstLike = decoders.map(({ policy }, agent) => (shared ? decoders.findIndex((other) => other.policy === policy) : agent))
+  const total = steps * new Set(firstLike).size
   const thetas: tf.Tensor1D[] = []
-  for (let agent = 0; agent < agents; agent++) thetas.push(shared && agent > 0 ? tf.clone(thetas[0]) : await start(agent))
+  let before = 0
+  for (const [agent, first] of firstLike.entries()) {
+    if (first < agent) thetas.push(tf.clone(thetas[first]))
+    else {
+      thetas.push(await warmUpAgent(config, agent, decoders[agent], { onProgress: onProgress && ((done, _, loss) => onProgress(before + done, total, loss)) }))
+      before += steps
+    }
+  }
   return {
     router,
-    agents: thetas.map((theta, i) => ({ policy, voice, theta, optimiser: adamStart(theta.size), beta: beta.initial, delta: delta[i] })),
+    agents: decoders.map(({ policy, voice }, i) =>
+      ({ policy, voice, theta: thetas[i], optimiser: adamStart(thetas[i].size), beta: beta.initial, delta: delta[i] })),
   }
+}
+
+/** θ of one agent of such a team. @returns a vector that the caller disposes */
+export const warmUpAgent = async (
+  config: Config, agent: number, { policy, tokenizer }: Pick<ReturnType<typeof decoderOf>, 'policy' | 'tokenizer'>, { onProgress }: WarmUpOptions = {},
+): Promise<tf.Tensor1D> => {
+  const { task, problems } = environment(config.task, config.team.agents)
+  const { seed, team: { router, shared }, warmup: { steps, episodes, learningRate } } = config
+  const random = stream(seed, 'warm-up', agent)
+  const initial = initialTheta(policy, random)
+  const imitates = (turn: number): boolean => shared || router[turn % router.length] === agent
+  const demonstrations = (count: number, random: Random): MarkedSequence[] =>
+    problems('train', count, random).flatMap((problem) => demonstration(task, tokenizer, problem, imitates, random))
+  const theta = await imitate(policy, initial, demonstrations, {
+    steps, batch: episodes, learningRate, random, onStep: onProgress && ((step, loss) => onProgress(step, steps, loss)),
+  })
+  initial.dispose()
+  return theta
 }
 
 /** A tokenizer whose end of message is a character of the game's own contexts, so that an episode is one token sequence. */

@@ -128,6 +128,10 @@ const mathBenchmark = (fields: { name: string; summary: string; asked: AnswerFor
   id: (record) => record.id,
   prompt: (record) => record.prompt ?? (fields.asked === 'line' ? LINE_PROMPT : BOX_PROMPT)(record.problem),
   score: (record, response) => scoreMath(record, response, fields.asked),
+  agree: (a, b) => {
+    const [first, second] = [a, b].map((response) => extractAnswer(response, fields.asked))
+    return first.form !== 'none' && second.form !== 'none' && equivalent(first.answer, second.answer).equal
+  },
 })
 
 export const aime2024 = mathBenchmark({

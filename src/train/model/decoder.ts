@@ -189,10 +189,10 @@ const turn = (headDim: number): tf.Tensor2D => {
   return tf.tensor2d(matrix, [headDim, headDim])
 }
 
-/** Keys and values of all layers so far: [B, K, time, headDim] each. */
+/** Keys and values of all layers: [B, K, time, headDim] each. */
 export type Cache = { keys: tf.Tensor4D[]; values: tf.Tensor4D[] }
 
-/** Logits after each row's last token [B, V], and the cache up to it. */
+/** Logits after each row's last token [B, V], and keys and values up to it. */
 export type Read = { logits: tf.Tensor2D; cache: Cache }
 
 /**
@@ -210,18 +210,21 @@ export const prefill = (config: DecoderConfig, weights: Weights, ids: tf.Tensor2
   const rotation = rotationAt(config, positions)
   const mask = causalMask(config, T, P)
   const after = (past: tf.Tensor4D | undefined, x: tf.Tensor4D): tf.Tensor4D => (past ? tf.concat([tf.tile(past, [B, 1, 1, 1]), x], 2) : x)
-  const { x, cache } = reading(config, weights, ids, () => everyRow(B, positions), rotation, mask, (kind, layer, x) => after(past?.[kind][layer], x))
+  const { x, cache } = reading(config, weights, ids, () => everyRow(B, positions), rotation,
+    (kind, layer, x) => after(past?.[kind][layer], x), (q, keys, values) => attend(q, keys, values, mask))
   return { logits: head(config, weights, lookUp(x, last)), cache }
 }
 
 /**
  * Through all blocks, without a gradient, with each one's keys and values kept.
  *
- * @param grown keys or values of a layer, with those before them
+ * @param grown keys or values of a layer, with those before them that are kept together with them
+ * @param attend q, and the grown keys and values of a layer → o
  */
 const reading = (
-  config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, positions: () => tf.Tensor1D, rotation: Rotation, mask: tf.Tensor,
+  config: DecoderConfig, weights: Weights, ids: tf.Tensor2D, positions: () => tf.Tensor1D, rotation: Rotation,
   grown: (kind: keyof Cache, layer: number, x: tf.Tensor4D) => tf.Tensor4D,
+  attend: (q: tf.Tensor4D, keys: tf.Tensor4D, values: tf.Tensor4D, layer: number) => tf.Tensor4D,
 ): { x: Stream; cache: Cache } => {
   const cache: Cache = { keys: [], values: [] }
   const x = trunk(config, weights, ids, positions, (x, layer) => {
@@ -231,7 +234,7 @@ const reading = (
         const [q, k, v] = rotated(config, heads, rotation)
         keys = grown('keys', layer, k)
         values = grown('values', layer, v)
-        return attend(q, keys, values, mask)
+        return attend(q, keys, values, layer)
       })
       return { after, keys, values }
     })
@@ -249,27 +252,32 @@ export type Tokens = {
   /** [B] int32. */
   positions: tf.Tensor1D
   rotation: Rotation
-  /** [B or 1, 1, 1, time or 1]: −10⁹ where a row's prompt was padded, time including this token. */
+  /** [B or 1, 1, 1, time of the past or 1]: −10⁹ where a row's prompt was padded. */
   mask: tf.Tensor4D
+  /** [1, 1, 1, time of what is recent, this token included]: −10⁹ at the first, which is none. */
+  recentMask: tf.Tensor4D
 }
 
 /**
  * The next tokens of B rows, at their positions in their own texts.
  *
  * @param padded of each row, its prompt's length and what that was padded to; −10⁹ goes between
- * @param time tokens in the cache, and this one
  */
 export const tokensAt = (
-  config: DecoderConfig, ids: readonly number[], positions: readonly number[], padded: readonly (readonly [from: number, to: number])[], time: number,
+  config: DecoderConfig, ids: readonly number[], positions: readonly number[], padded: readonly (readonly [from: number, to: number])[],
+  past: Cache, recent: Cache,
 ): Tokens => {
   const alike = positions.every((position) => position === positions[0])
   return {
     ids: tf.tensor2d(ids as number[], [ids.length, 1], 'int32'),
     positions: tf.tensor1d(positions as number[], 'int32'),
     rotation: alike ? rotationAt(config, positions.slice(0, 1)) : rotationAt(config, positions, true),
-    mask: paddingMask(padded, time),
+    mask: paddingMask(padded, timeOf(past)),
+    recentMask: tf.tensor4d(Float32Array.from({ length: timeOf(recent) + 1 }, (_, t) => (t === 0 ? -1e9 : 0)), [1, 1, 1, timeOf(recent) + 1]),
   }
 }
+
+const timeOf = ({ keys }: Cache): number => keys[0].shape[2]
 
 const paddingMask = (padded: readonly (readonly [number, number])[], time: number): tf.Tensor4D => {
   if (padded.every(([from, to]) => from === to)) return tf.zeros([1, 1, 1, 1])
@@ -279,12 +287,35 @@ const paddingMask = (padded: readonly (readonly [number, number])[], time: numbe
 }
 
 /**
+ * What is recent before anything is: one key and value of each layer, that nobody reads. (Engines differ in what they do with empty tensors.)
+ * What grows with every token is kept apart from the past, so that a step copies the few recent keys and values and not all.
+ */
+export const nothingRecent = ({ layers, kvHeads: K, headDim }: DecoderConfig, rows: number): Cache => {
+  const each = (): tf.Tensor4D[] => Array.from({ length: layers }, () => tf.zeros([rows, K, 1, headDim]))
+  return { keys: each(), values: each() }
+}
+
+/** The past with what is recent behind it; both are used up. `nothingRecent` begins anew. */
+export const joined = (past: Cache, recent: Cache): Cache => {
+  const each = (kind: keyof Cache): tf.Tensor4D[] =>
+    past[kind].map((x, layer) => {
+      const more = recent[kind][layer]
+      const all = tf.tidy(() => tf.concat([x, tf.slice(more, [0, 0, 1, 0])], 2))
+      tf.dispose([x, more])
+      return all
+    })
+  return { keys: each('keys'), values: each('values') }
+}
+
+/**
  * One more token for every row. A function of tensors alone, that mentions no size but the model's: so it can be compiled (graph.ts).
  *
- * @returns logits [B, V], and the cache grown by one
+ * @returns logits [B, V], and what is recent grown by one
  */
-export const step = (config: DecoderConfig, weights: Weights, { ids, positions, rotation, mask }: Tokens, before: Cache): Read => {
-  const { x, cache } = reading(config, weights, ids, () => positions, rotation, mask, (kind, layer, x) => tf.concat([before[kind][layer], x], 2))
+export const step = (config: DecoderConfig, weights: Weights, { ids, positions, rotation, mask, recentMask }: Tokens, past: Cache, recent: Cache): Read => {
+  const { x, cache } = reading(config, weights, ids, () => positions, rotation,
+    (kind, layer, x) => tf.concat([recent[kind][layer], x], 2),
+    (q, keys, values, layer) => attendBoth(q, [{ keys: past.keys[layer], values: past.values[layer], mask }, { keys, values, mask: recentMask }]))
   return { logits: head(config, weights, x), cache }
 }
 
@@ -296,5 +327,22 @@ const rotated = ({ heads: H, kvHeads: K }: DecoderConfig, heads: tf.Tensor4D, ro
 const attend = (q: tf.Tensor4D, k: tf.Tensor4D, v: tf.Tensor4D, mask: tf.Tensor): tf.Tensor4D => {
   const scores = tf.matMul(grouped(q, k.shape[1]), k, false, true)
   const o = tf.matMul(tf.softmax(tf.add(scores, mask)), v)
+  return o.shape[1] === q.shape[1] ? (o as tf.Tensor4D) : tf.reshape(o, q.shape)
+}
+
+/**
+ * `attend` to two parts as to one, without putting them together: exponentials of both from their common maximum, divided by their common sum.
+ *
+ * @param q [B, H, 1, headDim]
+ */
+const attendBoth = (q: tf.Tensor4D, parts: readonly { keys: tf.Tensor4D; values: tf.Tensor4D; mask: tf.Tensor }[]): tf.Tensor4D => {
+  const queries = grouped(q, parts[0].keys.shape[1])
+  const scores = parts.map(({ keys, mask }) => tf.add(tf.matMul(queries, keys, false, true), mask))
+  const [a, b] = scores.map((s) => tf.max(s, -1, true))
+  const top = tf.maximum(a, b)
+  const weights = scores.map((s) => tf.exp(tf.sub(s, top)))
+  const [sumA, sumB] = weights.map((w) => tf.sum(w, -1, true))
+  const [oA, oB] = weights.map((w, i) => tf.matMul(w, parts[i].values))
+  const o = tf.div(tf.add(oA, oB), tf.add(sumA, sumB))
   return o.shape[1] === q.shape[1] ? (o as tf.Tensor4D) : tf.reshape(o, q.shape)
 }

@@ -75,8 +75,8 @@ const policyOf = (
       const own = tf.tidy(() => trained(theta))
       const weights = { ...frozen, ...own }
       const next: Stepper = options.maxTokens >= WORTH_COMPILING && compiles()
-        ? (tokens, cache) => (compiled ??= compileStep(config, weights, tokens, cache))(weights, tokens, cache)
-        : (tokens, cache) => step(config, weights, tokens, cache)
+        ? (tokens, past, recent) => (compiled ??= compileStep(config, weights, tokens, past, recent))(weights, tokens, past, recent)
+        : (tokens, past, recent) => step(config, weights, tokens, past, recent)
       try {
         return await sampleMessages(config, weights, next, prompts, options)
       } finally {
@@ -92,21 +92,25 @@ const policyOf = (
  */
 const WORTH_COMPILING = 4
 
-type CompiledStep = (weights: Weights, tokens: Tokens, cache: Cache) => Read
+type CompiledStep = (weights: Weights, tokens: Tokens, past: Cache, recent: Cache) => Read
 
 /** `step` as a graph, whose inputs are everything that it reads. */
-const compileStep = (config: DecoderConfig, weights: Weights, tokens: Tokens, cache: Cache): CompiledStep => {
+const compileStep = (config: DecoderConfig, weights: Weights, tokens: Tokens, past: Cache, recent: Cache): CompiledStep => {
   const names = Object.keys(weights)
-  const flat = (weights: Weights, { ids, positions, rotation: { cos, sin, turn }, mask }: Tokens, { keys, values }: Cache): tf.Tensor[] =>
-    [ids, positions, cos, sin, turn, mask, ...names.map((name) => weights[name]), ...keys, ...values]
+  const flat = (weights: Weights, { ids, positions, rotation: { cos, sin, turn }, mask, recentMask }: Tokens, ...caches: Cache[]): tf.Tensor[] => [
+    ids, positions, cos, sin, turn, mask, recentMask, ...names.map((name) => weights[name]), ...caches.flatMap(({ keys, values }) => [...keys, ...values]),
+  ]
   const graph = compileGraph((inputs) => {
-    const [ids, positions, cos, sin, turn, mask, ...rest] = inputs
+    const [ids, positions, cos, sin, turn, mask, recentMask, ...rest] = inputs
     const own = Object.fromEntries(names.map((name, i) => [name, rest[i]]))
-    const { logits, cache } = step(config, own, { ids, positions, rotation: { cos, sin, turn }, mask } as Tokens, cacheOf(rest.slice(names.length)))
+    const caches = rest.slice(names.length)
+    const half = caches.length / 2
+    const tokens = { ids, positions, rotation: { cos, sin, turn }, mask, recentMask } as Tokens
+    const { logits, cache } = step(config, own, tokens, cacheOf(caches.slice(0, half)), cacheOf(caches.slice(half)))
     return [logits, ...cache.keys, ...cache.values]
-  }, flat(weights, tokens, cache))
-  return (weights, tokens, cache) => {
-    const [logits, ...rest] = graph(flat(weights, tokens, cache))
+  }, flat(weights, tokens, past, recent))
+  return (weights, tokens, past, recent) => {
+    const [logits, ...rest] = graph(flat(weights, tokens, past, recent))
     return { logits: logits as tf.Tensor2D, cache: cacheOf(rest) }
   }
 }

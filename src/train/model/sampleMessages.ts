@@ -1,11 +1,14 @@
 import { tf } from '../backend.js'
 import type { SampledMessage, SampleOptions } from '../policy.js'
 import type { DecoderConfig } from './config.js'
-import { prefill, tokensAt, type Cache, type Read, type Tokens, type Weights } from './decoder.js'
+import { joined, nothingRecent, prefill, tokensAt, type Cache, type Read, type Tokens, type Weights } from './decoder.js'
 import { draw } from './sampling.js'
 
 /** One more token for every row of a batch, as `step` computes it. */
-export type Stepper = (tokens: Tokens, cache: Cache) => Read
+export type Stepper = (tokens: Tokens, past: Cache, recent: Cache) => Read
+
+/** Tokens that are kept apart from the past at most: each step copies them, and each time that there are so many the past is copied. */
+const MOST_RECENT = 16
 
 /**
  * Sample one message after each prompt, all in one batch with a KV cache. Equal prompts are read once; messages that have ended leave the batch
@@ -22,10 +25,11 @@ export const sampleMessages = async (
   // Which message each row of the batch is, and whether it goes on.
   let batch = prompts.map((_, b) => b)
   const open = prompts.map(() => true)
-  let read = readPrompts(config, weights, prompts, longest)
+  let { logits, cache: past } = readPrompts(config, weights, prompts, longest)
+  let recent = nothingRecent(config, batch.length)
   for (let u = 1; ; u++) {
-    const scores = (await read.logits.data()) as Float32Array
-    read.logits.dispose()
+    const scores = (await logits.data()) as Float32Array
+    logits.dispose()
     batch.forEach((b, i) => {
       if (!open[b]) return
       const message = messages[b]
@@ -37,18 +41,33 @@ export const sampleMessages = async (
     })
     const going = [...batch.keys()].filter((i) => open[batch[i]])
     if (u === options.maxTokens || going.length === 0) break
-    const before = read.cache
-    const smaller = 2 * going.length <= batch.length
-    if (smaller) batch = going.map((i) => batch[i])
-    read = tf.tidy(() => {
+    if (2 * going.length <= batch.length) {
+      batch = going.map((i) => batch[i])
+      past = onlyRows(past, going)
+      recent = onlyRows(recent, going)
+    }
+    if (u % MOST_RECENT === 0) {
+      past = joined(past, recent)
+      recent = nothingRecent(config, batch.length)
+    }
+    const read = tf.tidy(() => {
       const lengths = batch.map((b) => prompts[b].length)
-      const tokens = tokensAt(config, batch.map((b) => messages[b].tokens.at(-1)!), lengths.map((length) => length + u - 1), lengths.map((length) => [length, longest]), longest + u)
-      return next(tokens, smaller ? rowsOf(before, going) : before)
+      const last = batch.map((b) => messages[b].tokens.at(-1)!)
+      return next(tokensAt(config, last, lengths.map((length) => length + u - 1), lengths.map((length) => [length, longest]), past, recent), past, recent)
     })
-    tf.dispose(before)
+    tf.dispose(recent)
+    logits = read.logits
+    recent = read.cache
   }
-  tf.dispose(read.cache)
+  tf.dispose([past, recent])
   return messages
+}
+
+/** `rowsOf` in its place. */
+const onlyRows = (cache: Cache, rows: readonly number[]): Cache => {
+  const fewer = tf.tidy(() => rowsOf(cache, rows))
+  tf.dispose(cache)
+  return fewer
 }
 
 /** Read each distinct prompt once, and what they all begin with once for all. @returns what `prefill` gives, a row per prompt */

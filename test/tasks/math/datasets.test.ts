@@ -214,3 +214,10 @@ describe('whatever a response holds', () => {
     }
   })
 })
+
+test('two responses agree when their final answers mean the same, for votes; one without an answer agrees with none', () => {
+  expect(math500.agree!('so \\boxed{\\frac12}', 'I get \\boxed{0.5}.')).toBe(true)
+  expect(math500.agree!('\\boxed{1}', '\\boxed{2}')).toBe(false)
+  expect(math500.agree!('no idea', 'no idea')).toBe(false)
+  expect(aime2024.agree!('… Answer: 73', 'Answer: 073')).toBe(true)
+})

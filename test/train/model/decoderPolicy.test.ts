@@ -126,6 +126,17 @@ describe('sampling', () => {
     tf.dispose(base)
   })
 
+  test('long messages, of which some end on the way: the past takes in what is recent, and nothing changes', async () => {
+    const config = decoder({ maxPositions: 64 })
+    const policy = decoderPolicy(config)
+    const theta = tf.tensor1d(awake(layoutSize(policy.layout)))
+    const lengths = [40, 15, 16, 17, 33]
+    const messages = await policy.sample(theta, prompts, options({ endToken: -1, maxTokens: 40, stop: (tokens, row) => tokens.length === lengths[row] }))
+    expect(messages.map(({ tokens }) => tokens.length)).toEqual(lengths)
+    const full = await recomputed(policy, theta, prompts, messages)
+    messages.forEach(({ logProbs }, i) => close(logProbs, full[i], 1e-5))
+  })
+
   test.each(Object.entries(kinds))('%s: a beginning that all prompts share is read once, and changes nothing', async (_, config) => {
     const policy = decoderPolicy(config)
     const theta = tf.tensor1d(awake(layoutSize(policy.layout)))
@@ -195,9 +206,9 @@ describe('an adapter on a frozen base', () => {
   })
 })
 
-describe('training passes', () => {
+describe.each(engines)('training passes on %s', (name) => {
   beforeAll(async () => {
-    await initEngine(fastest)
+    await initEngine(name)
   })
   const marked = () => tokenBatch(prompts.map((ids) => ({ ids: [...ids, 1], marked: [[1, ids.length + 1]] })))
   /** Log-probabilities, and the gradient of a weighted sum of them. */

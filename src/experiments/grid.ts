@@ -1,0 +1,95 @@
+/**
+ * An experiment is a declared grid (configs/experiments/NAME.yaml): a base configuration, variants of it, and seeds. A cell of the grid is one run.
+ * With several axes of variants the cells are all their combinations.
+ */
+import { createHash } from 'node:crypto'
+import { z } from 'zod'
+import { warmUpOf } from '../train/base.js'
+import { parseConfig, type Config } from '../train/config.js'
+import { InputError } from '../util/errors.js'
+import { didYouMean, show, validate } from '../util/validate.js'
+
+const overrides = z.record(z.string(), z.unknown())
+const axis = z.record(z.string().regex(/^[a-z0-9][a-z0-9.]*(-[a-z0-9.]+)*$/, 'expected lower-case letters, digits, dots and single hyphens'), overrides.nullable().transform((given) => given ?? {}))
+const axes = z.union([axis.transform((only) => [only]), z.array(axis).min(1)], { error: 'expected variants by name, or a list of such axes' })
+
+const gridSchema = z.strictObject({
+  /** One line. */
+  about: z.string().min(1),
+  /** Seeds 0 … seeds − 1. */
+  seeds: z.int().min(1).max(1000).default(3),
+  /** What all variants share: a training configuration. */
+  base: overrides.default({}),
+  variants: axes,
+  /** The variant of the first axis that the others are compared with, seed by seed. */
+  reference: z.string().optional(),
+  /** Variants whose teams, when trained, are also measured under the inference-time protocols (protocols.ts). */
+  protocols: z.array(z.string()).default([]),
+  /** Whether α is fitted over team.agents, for each variant of the first axis. */
+  growth: z.boolean().default(false),
+  /** With --quick: above the base, and instead of seeds and variants. */
+  quick: z.strictObject({ seeds: z.int().min(1).max(1000).optional(), base: overrides.default({}), variants: axes.optional() }).prefault({}),
+})
+export type Grid = z.output<typeof gridSchema>
+
+/** @throws InputError naming the field that is wrong */
+export const parseGrid = (value: unknown, where: string): Grid => {
+  const grid = validate(gridSchema, value, where)
+  const { reference, variants, protocols } = grid
+  const known = Object.keys(variants[0])
+  for (const [field, name] of [['reference', reference], ...protocols.map((name, i) => [`protocols[${i}]`, name])]) {
+    if (name !== undefined && !known.includes(name)) throw new InputError(`${where}: ${field}: holds ${show(name)}; expected one of the variants${didYouMean(name, known)}`)
+  }
+  return grid
+}
+
+/** One run. */
+export interface Cell {
+  /** Its variant's name on each axis. */
+  readonly levels: readonly string[]
+  readonly variant: string
+  readonly seed: number
+  /** VARIANT-SEED. */
+  readonly id: string
+  readonly config: Config
+}
+
+export interface GridOptions {
+  readonly quick: boolean
+  /** Default: the grid's. */
+  readonly seeds?: number
+}
+
+/** All cells, seed by seed. @throws InputError naming the variant and the field that is wrong */
+export const expandGrid = (grid: Grid, { quick, seeds }: GridOptions, where: string): Cell[] => {
+  const base = quick ? above(grid.quick.base, grid.base) : grid.base
+  const variants = (quick ? grid.quick.variants : undefined) ?? grid.variants
+  const rows = variants.reduce<{ levels: string[]; given: unknown }[]>(
+    (rows, axis) => rows.flatMap(({ levels, given }) => Object.entries(axis).map(([name, more]) => ({ levels: [...levels, name], given: above(more, given) }))),
+    [{ levels: [], given: base }],
+  )
+  const count = seeds ?? (quick ? grid.quick.seeds : undefined) ?? grid.seeds
+  return Array.from({ length: count }, (_, seed) => rows.map(({ levels, given }): Cell => {
+    const variant = levels.join('-')
+    return { levels, variant, seed, id: `${variant}-${seed}`, config: parseConfig(above({ seed }, given), `${where}: variant ${variant}`) }
+  })).flat()
+}
+
+/** The cells of shard i of k (from 1): every k-th, so that shards are alike. Each cell is in exactly one. */
+export const shardOf = <T>(cells: readonly T[], i: number, k: number): T[] => cells.filter((_, at) => at % k === i - 1)
+
+/** `more` over `given`, object by object; anything else is replaced. A method is replaced whole: what it was before means nothing to it. */
+const above = (more: unknown, given: unknown): unknown => {
+  if (!isObject(more) || !isObject(given)) return more
+  const keys = new Set([...Object.keys(given), ...Object.keys(more)])
+  return Object.fromEntries([...keys].map((key) => [key, !Object.hasOwn(more, key) ? given[key] : key === 'method' ? more[key] : above(more[key], given[key])]))
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** A run of no updates that warms up the team which a cell starts from, and a name for it: cells that start alike have the same. */
+export const baseOf = ({ config }: Pick<Cell, 'config'>): { readonly name: string; readonly config: Config } => {
+  const warmUp = warmUpOf(config)
+  const base = parseConfig({ ...warmUp, stages: 0, rollout: { prompts: 1, group: 2 }, evaluation: { problems: 1 } }, 'base')
+  return { name: createHash('sha256').update(JSON.stringify(warmUp)).digest('hex').slice(0, 16), config: base }
+}

@@ -1,0 +1,235 @@
+/** An experiment's tables: one tidy row per run, a summary over seeds, and how what was measured grows with the team. */
+import type { Row } from '../figures/csv.js'
+import { bootstrapSamples, fitPowerLaw, fitPowerLawWithOffset, localExponents, type GrowthFit, type GrowthRow } from '../theory/growth.js'
+import type { WeightSummary } from '../theory/importance.js'
+import { bootstrapInterval, mean, variance } from '../theory/intervals.js'
+import { readRun, type RecordedRun } from '../train/runFolder.js'
+import { summarise } from '../train/summary.js'
+import { random } from '../util/random.js'
+import { textTable } from '../util/table.js'
+import type { Cell, Grid } from './grid.js'
+import { protocolsIn } from './protocolCells.js'
+
+/** A cell and what its run folder recorded. */
+export interface CellRun {
+  readonly cell: Cell
+  readonly run: RecordedRun
+}
+
+export const readCells = (cells: readonly Cell[], folderOf: (cell: Cell) => string): CellRun[] => cells.map((cell) => ({ cell, run: readRun(folderOf(cell)) }))
+
+/** The columns that say which run a row is of; all others are numbers. */
+const identity = ({ levels, variant, seed, config }: Cell): Row =>
+  ({ variant, level: levels[0], seed, method: config.method.name, agents: config.team.agents })
+
+/** One row per run. Empty: not measured. The overheads are over the run of the variant `stale` (in the first axis) with the same seed and other levels. */
+export const runRows = (runs: readonly CellRun[]): Row[] => {
+  const rows = runs.map(({ cell, run }) => ({ cell, row: { ...identity(cell), ...measures(run) } }))
+  return rows.map(({ cell, row }) => {
+    const stale = rows.find((other) => other.cell.seed === cell.seed && isLevel(other.cell, 'stale', cell))?.row
+    const over = (column: 'tokens' | 'rollouts' | 'seconds'): number | null => (stale && stale[column] > 0 ? round(row[column] / stale[column] - 1) : null)
+    return { ...row, tokens_over_stale: over('tokens'), rollouts_over_stale: over('rollouts'), seconds_over_stale: over('seconds') }
+  })
+}
+
+/** Whether a cell is of the variant `level` of the first axis, and as another one on all other axes. */
+const isLevel = ({ levels: [first, ...rest] }: Cell, level: string, { levels: [, ...others] }: Cell): boolean =>
+  first === level && rest.every((name, k) => name === others[k])
+
+const measures = (run: RecordedRun) => {
+  const summary = summarise(run)
+  const { metrics } = summary
+  const weights = run.updates.flatMap(({ position, weights }) => (weights && position > 0 ? [weights] : []))
+  const over = (value: (summary: WeightSummary) => number): number | null => (weights.length > 0 ? round(mean(weights.map(value))) : null)
+  const rewards = run.evaluations.map(({ reward }) => reward.estimate)
+  return {
+    updates: summary.updates,
+    reward_before: round(summary.untrained?.estimate),
+    reward_after: round(summary.trained?.estimate),
+    reward_best: round(Math.max(...rewards)),
+    gain: round(summary.gain?.estimate),
+    tokens_per_problem: round(run.evaluations.at(-1) && run.evaluations.at(-1)!.tokens / run.evaluations.at(-1)!.problems),
+    stale_gap: round(metrics.staleGap?.raw.estimate),
+    stale_gap_signed: round(metrics.staleGap?.signed.estimate),
+    stale_gap_corrected: round(metrics.staleGap?.corrected),
+    stale_gap_noise: round(metrics.staleGap?.noise),
+    drift: round(metrics.drift?.estimate),
+    stability: round(metrics.stability?.deviation),
+    stability_noise: round(metrics.stability?.noise),
+    coordination: round(metrics.coordination?.estimate),
+    repair: round(metrics.coordination?.foreign),
+    out_of_region: round(metrics.outOfRegion.proposed),
+    out_of_region_kept: round(metrics.outOfRegion.kept),
+    largest_kl_over_delta: round(summary.largestKl),
+    certificate: round(metrics.certificate),
+    improvement: round(metrics.improvement),
+    violation_rate: round(metrics.violationRate?.estimate),
+    violation_rate_high: round(metrics.violationRate?.high),
+    rank_correlation: round(metrics.rankCorrelation),
+    ess: over(({ essPerRollout }) => essPerRollout),
+    weight_p99: over(({ p99 }) => p99),
+    weight_max: over(({ max }) => max),
+    monitor_error: round(monitorError(run)),
+    monitor_flips: round(monitorFlips(run)),
+    scaled: summary.outcomes.scaled,
+    refused: summary.outcomes.refused,
+    skipped: summary.outcomes.skipped,
+    tokens: summary.tokens,
+    rollouts: summary.rollouts,
+    seconds: round(summary.seconds.update + summary.seconds.rollouts) ?? 0,
+    diagnostic_tokens: metrics.tokens,
+    diagnostic_seconds: round(summary.seconds.diagnostics),
+  }
+}
+
+/** Where the divergence is measured on a part of the tokens: the mean error of that, and how often it puts a proposal on the other side of δ. */
+const monitored = ({ updates }: RecordedRun) => updates.flatMap(({ proposedKl, proposedKlOnAll, delta }) => (proposedKlOnAll === null || proposedKlOnAll === undefined ? [] : [{ proposedKl, all: proposedKlOnAll, delta }]))
+const monitorError = (run: RecordedRun): number | null => meanOrNull(monitored(run).map(({ proposedKl, all }) => Math.abs(proposedKl - all)))
+const monitorFlips = (run: RecordedRun): number | null => meanOrNull(monitored(run).map(({ proposedKl, all, delta }) => Number(proposedKl <= delta !== all <= delta)))
+const meanOrNull = (values: readonly number[]): number | null => (values.length > 0 ? mean(values) : null)
+
+const isIdentity = new Set(['variant', 'level', 'seed', 'method', 'agents'])
+
+/**
+ * One row per variant and measure: mean and deviation over seeds, a 95 % bootstrap interval of the mean (coarse, where seeds are few), and the mean
+ * difference to the reference variant, seed by seed, with its interval.
+ */
+export const summaryRows = (rows: readonly Row[], cells: readonly Cell[], { reference }: Pick<Grid, 'reference'>): Row[] => {
+  const byId = new Map(rows.map((row) => [`${row.variant}-${row.seed}`, row]))
+  const byVariant = new Map(cells.map((cell) => [cell.variant, cell]))
+  const variants = new Map(rows.map((row) => [row.variant as string, row]))
+  const measured = Object.keys(rows[0] ?? {}).filter((column) => !isIdentity.has(column))
+  return [...variants.values()].flatMap(({ variant, level, method, agents }) => {
+    const own = rows.filter((row) => row.variant === variant)
+    // A protocol is compared as the variant whose team it lets play.
+    const cell = byVariant.get(variant as string) ?? byVariant.get((variant as string).replace(/\.[^.]*$/, ''))
+    const other = reference === undefined || !cell ? undefined : cells.find((candidate) => isLevel(candidate, reference, cell))
+    return measured.flatMap((column): Row[] => {
+      const values = own.flatMap((row) => (typeof row[column] === 'number' ? [row[column]] : []))
+      if (values.length === 0) return []
+      const differences = other === undefined || other.variant === variant ? [] : own.flatMap((row) => {
+        const against = byId.get(`${other.variant}-${row.seed}`)?.[column]
+        return typeof row[column] === 'number' && typeof against === 'number' ? [row[column] - against] : []
+      })
+      const [of, to] = [interval(values), interval(differences)]
+      return [{
+        variant, level, method, agents, measure: column, seeds: values.length,
+        mean: of.mean, deviation: values.length > 1 ? round(Math.sqrt(variance(values))) : null, low: of.low, high: of.high,
+        difference: to.mean, difference_low: to.low, difference_high: to.high,
+      }]
+    })
+  })
+}
+
+const interval = (values: readonly number[]): { mean: number | null; low: number | null; high: number | null } => {
+  if (values.length === 0) return { mean: null, low: null, high: null }
+  const { estimate, low, high } = bootstrapInterval(values, { random: random(0) })
+  return { mean: round(estimate), low: values.length > 1 ? round(low) : null, high: values.length > 1 ? round(high) : null }
+}
+
+const grown = ['stale_gap', 'stale_gap_corrected', 'drift', 'stability'] as const
+
+/**
+ * α of what grows with the team, for each variant of the first axis: two fits to the means over seeds, each with its own interval, that of the seeds
+ * (bootstrap) for the first, and the slopes between neighbouring sizes. A mean that is not above 0 has no logarithm: such rows give no α.
+ */
+export const growthRows = (rows: readonly Row[]): Row[] => {
+  const levels = [...new Set(rows.map(({ level }) => level as string))]
+  return levels.flatMap((level) => grown.flatMap((measure): Row[] => {
+    const own = rows.filter((row) => row.level === level && typeof row[measure] === 'number')
+    const sizes = [...new Set(own.map(({ agents }) => agents as number))].sort((a, b) => a - b)
+    const table = sizes.map((n) => ({ n, samples: own.filter(({ agents }) => agents === n).map((row) => row[measure] as number) }))
+    const means: GrowthRow[] = table.map(({ n, samples }) => ({ n, y: mean(samples) }))
+    const identity = { level, measure }
+    const slopes = (): Row[] => (means.every(({ y }) => y > 0) ? localExponents(means) : []).map(({ from, to, alpha }) =>
+      ({ ...identity, fit: 'slope', from, to, alpha: round(alpha), low: null, high: null, seeds_low: null, seeds_high: null }))
+    const fitted = (fit: GrowthFit, seeds: readonly [number, number] | null): Row => ({
+      ...identity, fit: fit.method, from: sizes[0], to: sizes.at(-1)!, alpha: round(fit.alpha), low: round(fit.low), high: round(fit.high),
+      seeds_low: round(seeds?.[0]), seeds_high: round(seeds?.[1]),
+    })
+    if (sizes.length < 2) return []
+    const out: Row[] = []
+    if (means.every(({ y }) => y > 0)) {
+      const hasSeeds = table.every(({ samples }) => samples.length > 1 && samples.every((y) => y > 0))
+      const seeds = hasSeeds ? bootstrapSamples(table, fitPowerLaw, { random: random(0) }) : null
+      out.push(fitted(fitPowerLaw(means), seeds && [seeds.low, seeds.high]))
+    } else out.push({ ...identity, fit: 'log-log', from: sizes[0], to: sizes.at(-1)!, alpha: null, low: null, high: null, seeds_low: null, seeds_high: null })
+    if (sizes.length > 3) out.push(fitted(fitPowerLawWithOffset(means), null))
+    return [...out, ...slopes()]
+  }))
+}
+
+/** Importance weights by place in a stage, means over its stages: what the paper's Table 10 has. */
+export const weightRows = (runs: readonly CellRun[]): Row[] =>
+  runs.flatMap(({ cell, run }) => {
+    const weighed = run.updates.flatMap(({ position, weights }) => (weights ? [{ position, weights }] : []))
+    return [...new Set(weighed.map(({ position }) => position))].sort((a, b) => a - b).map((position): Row => {
+      const own = weighed.flatMap((update) => (update.position === position ? [update.weights] : []))
+      const of = (value: (weights: (typeof own)[number]) => number): number | null => round(mean(own.map(value)))
+      return {
+        ...identity(cell), position, stages: own.length, ess: of(({ essPerRollout }) => essPerRollout), median: of(({ median }) => median), p90: of(({ p90 }) => p90),
+        p99: of(({ p99 }) => p99), max: round(Math.max(...own.map(({ max }) => max))), top_share: of(({ topShare }) => topShare),
+      }
+    })
+  })
+
+/** Six digits, and null for what is not a number. */
+const round = (x: number | null | undefined): number | null => (typeof x !== 'number' || !Number.isFinite(x) ? null : Number(x.toPrecision(6)))
+
+/** A row for each protocol that a run's team was measured under: the variant is VARIANT.PROTOCOL, its `gain` that over one episode. */
+const protocolRows = (cells: readonly Cell[], folderOf: (cell: Cell) => string, columns: readonly string[]): Row[] =>
+  cells.flatMap((cell) => (protocolsIn(folderOf(cell))?.results ?? []).filter(({ protocol }) => protocol !== 'once').map(({ protocol, oracle, tokens, reward, gain }): Row => {
+    const name = `${cell.variant}.${protocol}${oracle ? '-oracle' : ''}`
+    const measured = { reward_before: round(reward.estimate - gain.estimate), reward_after: round(reward.estimate), gain: round(gain.estimate), tokens_per_problem: round(tokens) }
+    return { ...Object.fromEntries(columns.map((column) => [column, null])), ...identity(cell), variant: name, level: name, method: protocol, ...measured }
+  }))
+
+/** All tables of an experiment, by what their files are called; empty ones were not asked for. */
+export interface Results {
+  readonly runs: readonly Row[]
+  readonly summary: readonly Row[]
+  readonly growth: readonly Row[]
+  readonly weights: readonly Row[]
+}
+
+/** @param cells whose runs are finished */
+export const resultsOf = (grid: Grid, cells: readonly Cell[], folderOf: (cell: Cell) => string): Results => {
+  const read = readCells(cells, folderOf)
+  const trained = runRows(read)
+  const runs = [...trained, ...protocolRows(cells, folderOf, Object.keys(trained[0] ?? {}))]
+  return { runs, summary: summaryRows(runs, cells, grid), growth: grid.growth ? growthRows(runs) : [], weights: weightRows(read) }
+}
+
+/** What is shown of each variant: columns of the runs, with their names and digits. */
+const shown = [
+  ['reward_after', 'reward', 3], ['gain', 'gain', 3], ['stale_gap', 'Δ_stale', 4], ['stale_gap_corrected', 'corrected', 4], ['drift', 'D_occ', 3], ['stability', 'stability', 3],
+  ['coordination', 'coord.', 2], ['out_of_region', 'D > δ', 2], ['violation_rate', 'violated', 2], ['rank_correlation', 'rank corr.', 2], ['ess', 'ESS/B', 2],
+  ['tokens', 'tokens', 0], ['tokens_over_stale', '+tokens', 2], ['seconds_over_stale', '+time', 2],
+] as const
+
+/** The summary as a table: mean ± deviation over seeds; rewards with their paired difference to the reference. */
+export const readableResults = ({ summary, growth }: Results, { reference }: Pick<Grid, 'reference'>): string => {
+  const at = new Map(summary.map((row) => [`${row.variant} ${row.measure}`, row]))
+  const variants = [...new Set(summary.map(({ variant }) => variant as string))]
+  const columns = shown.filter(([measure]) => variants.some((variant) => at.has(`${variant} ${measure}`)))
+  const cell = (row: Row | undefined, digits: number): string =>
+    !row ? '–' : `${(row.mean as number).toFixed(digits)}${row.deviation === null || digits === 0 ? '' : ` ±${(row.deviation as number).toFixed(digits)}`}`
+  const difference = (row: Row | undefined): string => (typeof row?.difference !== 'number' ? '–'
+    : `${signed(row.difference)}${typeof row.difference_low === 'number' ? ` [${signed(row.difference_low)}, ${signed(row.difference_high as number)}]` : ''}`)
+  const table = textTable(
+    ['variant', ...columns.flatMap(([measure, name]) => (measure === 'reward_after' && reference !== undefined ? [name, `to ${reference}`] : [name]))],
+    variants.map((variant) => [variant, ...columns.flatMap(([measure, , digits]) => {
+      const row = at.get(`${variant} ${measure}`)
+      return measure === 'reward_after' && reference !== undefined ? [cell(row, digits), difference(row)] : [cell(row, digits)]
+    })]))
+  if (growth.length === 0) return table
+  const number = (x: unknown): string => (typeof x === 'number' ? x.toFixed(2) : '–')
+  const slopes = (row: Row): string => growth.filter(({ level, measure, fit }) => level === row.level && measure === row.measure && fit === 'slope').map(({ alpha }) => number(alpha)).join(' ')
+  const fits = growth.filter(({ fit }) => fit !== 'slope')
+  return `${table}\n\n${textTable(['growth with n', 'measure', 'fit', 'α', '95 % (fit)', '95 % (seeds)', 'slopes between neighbouring n'], fits.map((row) => [
+    row.level as string, row.measure as string, row.fit as string, number(row.alpha), `[${number(row.low)}, ${number(row.high)}]`,
+    typeof row.seeds_low === 'number' ? `[${number(row.seeds_low)}, ${number(row.seeds_high)}]` : '–', row.fit === 'log-log' ? slopes(row) : '',
+  ]))}`
+}
+
+const signed = (x: number): string => `${x > 0 ? '+' : ''}${x.toFixed(3)}`
