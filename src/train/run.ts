@@ -50,7 +50,7 @@ export const runTraining = async (config: Config | undefined, options: RunOption
     // What the configuration points at is opened before anything is written.
     if (config.start && !options.base) checkStart(config, config.start)
     const environment = await openEnvironment(config)
-    const models = config.team.members && !options.base ? await startTeam(config) : undefined
+    const models = config.team.members && !options.base ? await startTeam(config, { folder: options.folder }) : undefined
     let unlock: () => void
     try {
       unlock = createRun(options.folder, config)
@@ -131,7 +131,7 @@ const continueRun = async (config: Config, { environment, saved, team: opened }:
 
 /** The team that a new run starts with. */
 const begin = async (config: Config, { folder, onProgress }: RunOptions): Promise<Team> => {
-  if (!config.start) return startTeam(config, { onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`) })
+  if (!config.start) return startTeam(config, { folder, onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`) })
   const { team, report } = await replaceAgent(config, config.start, { onProgress })
   writeAtomic(fileIn.swap(folder), `${JSON.stringify(report)}\n`)
   return team
