@@ -81,8 +81,10 @@ const protocolSchema = z.strictObject({
   taskRole: z.boolean().default(true),
   /** … and its own role prompt, which comes first. */
   ownRole: z.boolean().default(true),
-  /** Whether both and the shared context come in the model's chat template, or as plain text. */
+  /** Whether both and the shared context come in the model's chat template, or as plain text, the role first and a blank line between. */
   chatTemplate: z.boolean().default(true),
+  /** What follows the shared context in plain text, before the message. */
+  cue: z.string().max(1000).default('\n\n'),
   /** `enable_thinking`, which some templates read; null: not given. */
   enableThinking: z.boolean().nullable().default(null),
   /** What becomes of the thoughts in a message: others may read them, or not. */
