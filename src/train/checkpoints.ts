@@ -177,7 +177,7 @@ export const readCheckpoint = (folder: string, config: Config, name?: string): {
     const { theta, first, second } = readVectors(join(at, CRITIC), criticLayout(config), MOMENTS).vectors
     return { theta, optimiser: { steps: criticSteps, first, second } }
   }
-  const opened = openAgents(config)
+  const opened = openAgents(config, folder)
   try {
     opened.agents.forEach(({ pretrained }, i) => sameModel(config, i, pretrained, agents[i].model, agents[i].lora, file))
     const read = opened.agents.map(readAgent)
@@ -192,11 +192,11 @@ export const readCheckpoint = (folder: string, config: Config, name?: string): {
 type OpenAgent = Pick<Agent, 'policy' | 'voice' | 'pretrained'>
 
 /** The agents of a configuration, without what a checkpoint holds. */
-const openAgents = (config: Config): { agents: OpenAgent[]; release(): void } => {
+const openAgents = (config: Config, folder: string): { agents: OpenAgent[]; release(): void } => {
   if (!config.team.members) {
     return { agents: decodersOf(config).map(({ policy, voice }) => ({ policy, voice })), release: () => undefined }
   }
-  const { agents, release } = openLanguageAgents(config)
+  const { agents, release } = openLanguageAgents(config, folder)
   return { agents: agents.map(({ policy, voice, pretrained }) => ({ policy, voice, pretrained })), release }
 }
 

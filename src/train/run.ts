@@ -54,7 +54,7 @@ export const runTraining = async (config: Config | undefined, options: RunOption
     if (!config.team.members) checkMemory(config, options.where ?? 'config')
     if (config.start && !options.base) checkStart(config, config.start)
     const environment = await openEnvironment(config)
-    const models = config.team.members && !options.base ? await startTeam(config) : undefined
+    const models = config.team.members && !options.base ? await startTeam(config, { folder: options.folder }) : undefined
     let unlock: () => void
     try {
       unlock = createRun(options.folder, config)
@@ -135,7 +135,7 @@ const continueRun = async (config: Config, { environment, saved, team: opened }:
 
 /** The team that a new run starts with. */
 const begin = async (config: Config, { folder, onProgress }: RunOptions): Promise<Team> => {
-  if (!config.start) return startTeam(config, { onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`) })
+  if (!config.start) return startTeam(config, { folder, onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`) })
   const { team, report } = await replaceAgent(config, config.start, { onProgress })
   writeAtomic(fileIn.swap(folder), `${JSON.stringify(report)}\n`)
   return team

@@ -3,7 +3,7 @@ import { z } from 'zod'
 const size = (most: number) => z.int().min(1).max(most)
 
 /** The largest that a decoder's sizes may be. */
-export const decoderSizes = { layers: size(1024), hidden: size(2 ** 16), heads: size(1024), kvHeads: size(1024), intermediate: size(2 ** 20) }
+export const decoderSizes = { layers: size(1024), hidden: size(2 ** 16), heads: size(1024), kvHeads: size(1024).optional(), intermediate: size(2 ** 20) }
 
 /** What a decoder is made of. Every combination is one forward pass in decoder.ts. */
 export const decoderSchema = z.strictObject({
@@ -15,7 +15,7 @@ export const decoderSchema = z.strictObject({
   /** Query heads H. */
   heads: decoderSizes.heads,
   /** Key-value heads K, a divisor of H; head h reads key-value head ⌊hK/H⌋ (grouped-query attention). Default H. */
-  kvHeads: decoderSizes.kvHeads.optional(),
+  kvHeads: decoderSizes.kvHeads,
   /** Width of a head, even; default hidden / heads. */
   headDim: size(2 ** 14).optional(),
   /** Width f of the MLP. */
