@@ -38,6 +38,9 @@ The folder holds config.json (complete: it can be trained again), log.jsonl (one
 problems) and the latest two checkpoints. Stopped by Ctrl-C or killed, the run continues with --resume and the same numbers as if it
 had not been. A repeated run writes the same log but for "seconds", the last entry of each line.
 
+A team of language models (team.agents: a list of {model, adapter, name, role}, or team: {file: team.json}) leaves adapters/agent-0 … as PEFT
+folders and a team.json for teamtr eval. rollout.server lets an inference server (vLLM) do the sampling.
+
 Methods, all of them settings of one loop; what a method brings for other sections stands beneath what the configuration says there:
 ${methodList()}
 
@@ -46,6 +49,7 @@ Exit codes: 0 done, 2 wrong input (nothing is changed then), 130 stopped by Ctrl
 Examples:
   teamtr train
   teamtr train configs/relay-3.yaml --seed 1
+  teamtr train configs/smollm2-team.yaml
   teamtr train configs/relay-3.yaml --method stale --out runs/stale
   teamtr train --resume --out runs/stale --stages 80`)
     .action(train)
