@@ -106,7 +106,7 @@ const find = async (given: string): Promise<{ name: string; file: string }> => {
 const run = async (given: string | undefined, options: Options): Promise<void> => {
   if (given === undefined) return list()
   const started = performance.now()
-  const [{ expandGrid, shardOf }, { runGrid, folderOf, isFinished }, { claimFolder, isExperiment }, { writableFolder }, { progress }, { addProtocolResults }] = await Promise.all([
+  const [{ expandGrid, shardOf }, { runGrid, folderOf, isCellFinished }, { claimFolder, isExperiment }, { writableFolder }, { progress }, { addProtocolResults }] = await Promise.all([
     import('../experiments/grid.js'), import('../experiments/runGrid.js'), import('../experiments/folder.js'), import('../util/files.js'), import('../util/progress.js'),
     import('../experiments/protocolCells.js'),
   ])
@@ -132,7 +132,7 @@ const run = async (given: string | undefined, options: Options): Promise<void> =
   }
   process.on('SIGINT', interrupt)
   process.on('SIGTERM', interrupt)
-  const missing = cells.filter((cell) => !isFinished(folderOf(folder, cell), cell.config)).length
+  const missing = cells.filter((cell) => !isCellFinished(folder, cell)).length
   say(`${name}: ${cells.length} runs${cells.length < all.length ? ` of ${all.length}` : ''}, ${missing} to do, ${jobs} at a time, in ${folder}`)
   let line: ReturnType<typeof progress> | undefined
   let ended = 0
@@ -158,7 +158,7 @@ const run = async (given: string | undefined, options: Options): Promise<void> =
   process.off('SIGINT', interrupt)
   process.off('SIGTERM', interrupt)
 
-  const finished = all.filter((cell) => isFinished(folderOf(folder, cell), cell.config))
+  const finished = all.filter((cell) => isCellFinished(folder, cell))
   const complete = finished.length === all.length
   const data = options.data === undefined ? (complete && !quick ? DATA : undefined) : options.data === true ? DATA : options.data || undefined
   const text = await tables(name, grid, finished, (cell) => folderOf(folder, cell), [folder, ...(data !== undefined && complete ? [data] : [])], options.json)
@@ -192,7 +192,7 @@ const tables = async (name: string, grid: Grid, cells: readonly Cell[], folderOf
 
 const merge = async (folders: string[], { out, json }: Pick<Options, 'out' | 'json'>): Promise<void> => {
   if (out === undefined) throw new InputError('--out: missing; a folder for the tables')
-  const [{ expandGrid, parseGrid }, { folderOf, isFinished }, { isExperiment, readManifest, sameGrid }] = await Promise.all([
+  const [{ expandGrid, parseGrid }, { folderOf, isCellFinished }, { isExperiment, readManifest, sameGrid }] = await Promise.all([
     import('../experiments/grid.js'), import('../experiments/runGrid.js'), import('../experiments/folder.js'),
   ])
   const parts = folders.flatMap((folder) => {
@@ -210,7 +210,7 @@ const merge = async (folders: string[], { out, json }: Pick<Options, 'out' | 'js
     const grid = parseGrid(first.manifest.grid, first.at)
     const cells = expandGrid(grid, { quick, seeds }, first.at)
     const places = new Map(cells.flatMap((cell) => {
-      const part = own.find(({ at }) => isFinished(folderOf(at, cell), cell.config))
+      const part = own.find(({ at }) => isCellFinished(at, cell))
       return part ? [[cell.id, folderOf(part.at, cell)] as const] : []
     }))
     missing.push(...cells.filter(({ id }) => !places.has(id)).map(({ id }) => `${name}: ${id}`))

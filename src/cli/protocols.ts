@@ -44,7 +44,7 @@ debate        each agent alone; then each reads what the others said, in their p
 debate-judge  of the same last messages the one that the judge, on all contexts of the debates, gives the highest mean log-probability a token
 role-play     N episodes with the agents' roles drawn anew; majority
 
-N and M are what the budget pays for. Tokens that are sampled count; tokens that are read or scored do not. "gain" is the mean difference
+N and M are what comes nearest to the budget. Tokens that are sampled count; tokens that are read or scored do not. "gain" is the mean difference
 to "once" on the same problems. 95 % bootstrap intervals over problems.
 
 Exit codes: 0 done, 2 wrong input.

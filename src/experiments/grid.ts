@@ -3,6 +3,7 @@
  * With several axes of variants the cells are all their combinations.
  */
 import { createHash } from 'node:crypto'
+import { resolve } from 'node:path'
 import { z } from 'zod'
 import { warmUpOf } from '../train/base.js'
 import { parseConfig, type Config } from '../train/config.js'
@@ -52,6 +53,8 @@ export interface Cell {
   /** VARIANT-SEED. */
   readonly id: string
   readonly config: Config
+  /** Cells whose runs this one starts from: of the variants that its `start` names where a run stands, with the same seed. */
+  readonly after: readonly string[]
 }
 
 export interface GridOptions {
@@ -71,12 +74,31 @@ export const expandGrid = (grid: Grid, { quick, seeds }: GridOptions, where: str
   const count = seeds ?? (quick ? grid.quick.seeds : undefined) ?? grid.seeds
   return Array.from({ length: count }, (_, seed) => rows.map(({ levels, given }): Cell => {
     const variant = levels.join('-')
-    return { levels, variant, seed, id: `${variant}-${seed}`, config: parseConfig(above({ seed }, given), `${where}: variant ${variant}`) }
+    const config = parseConfig(above({ seed }, given), `${where}: variant ${variant}`)
+    const after = runsOf(config).map((name) => {
+      if (rows.some(({ levels, given }) => levels.join('-') === name && !(isObject(given) && isObject(given.start)))) return `${name}-${seed}`
+      throw new InputError(`${where}: variant ${variant}: start.run: holds ${show(name)}; expected a variant that starts from no other run`)
+    })
+    return { levels, variant, seed, id: `${variant}-${seed}`, config, after }
   })).flat()
 }
 
-/** The cells of shard i of k (from 1): every k-th, so that shards are alike. Each cell is in exactly one. */
-export const shardOf = <T>(cells: readonly T[], i: number, k: number): T[] => cells.filter((_, at) => at % k === i - 1)
+/** The runs that a configuration starts from. */
+const runsOf = ({ start }: Config): string[] => (start ? [start.run, ...(start.with ? [start.with.run] : [])] : [])
+
+/** The configuration of a cell whose grid is run in `folder`: what it starts from are run folders there. */
+export const configIn = (folder: string, { config, seed }: Pick<Cell, 'config' | 'seed'>): Config => {
+  const { start } = config
+  if (!start) return config
+  const at = (variant: string): string => resolve(folder, `${variant}-${seed}`)
+  return { ...config, start: { ...start, run: at(start.run), with: start.with && { ...start.with, run: at(start.with.run) } } }
+}
+
+/** The cells of shard i of k (from 1): every k-th, so that shards are alike. Each cell is in exactly one; those that start from others' runs, with all of their seed. */
+export const shardOf = (cells: readonly Cell[], i: number, k: number): Cell[] => {
+  const chained = new Set(cells.filter(({ after }) => after.length > 0).map(({ seed }) => seed))
+  return cells.filter(({ seed }, at) => (chained.has(seed) ? seed : at) % k === i - 1)
+}
 
 /** `more` over `given`, object by object; anything else is replaced. A method is replaced whole: what it was before means nothing to it. */
 const above = (more: unknown, given: unknown): unknown => {

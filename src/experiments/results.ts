@@ -3,6 +3,7 @@ import type { Row } from '../figures/csv.js'
 import { bootstrapSamples, fitPowerLaw, fitPowerLawWithOffset, localExponents, type GrowthFit, type GrowthRow } from '../theory/growth.js'
 import type { WeightSummary } from '../theory/importance.js'
 import { bootstrapInterval, mean, variance } from '../theory/intervals.js'
+import { readSwap, recovery } from '../train/recovery.js'
 import { readRun, type RecordedRun } from '../train/runFolder.js'
 import { summarise } from '../train/summary.js'
 import { random } from '../util/random.js'
@@ -173,6 +174,33 @@ export const weightRows = (runs: readonly CellRun[]): Row[] =>
     })
   })
 
+/**
+ * What swaps cost, a row a run that starts with one: held-out rewards of the team as it was, swapped, aligned and after the stages that followed; swap shocks and
+ * what is left of them, with 95 % intervals of the paired differences; KL(new‖old); the stages until a loss was no longer told from 0 (empty: not yet);
+ * Proposition 3.8 on the first stage, from logs. `exact_…` without sampling, where the game could be enumerated.
+ */
+export const swapRows = (runs: readonly CellRun[], folderOf: (cell: Cell) => string): Row[] =>
+  runs.filter(({ cell }) => cell.config.start).map(({ cell, run }): Row => {
+    const swap = readSwap(folderOf(cell))
+    const { before, direct, aligned, exact, contexts } = swap
+    const after = recovery(run, swap)
+    const start = aligned ?? direct
+    return {
+      ...identity(cell), contexts,
+      reward_was: round(before.reward.estimate), reward_swapped: round(direct.reward.estimate), reward_aligned: round(aligned?.reward.estimate), reward_recovered: round(after.latest.estimate),
+      ...withInterval('shock', direct.shock), ...withInterval('shock_aligned', aligned?.shock), ...withInterval('left', after.left),
+      kl_swapped: round(direct.kl.estimate), kl_aligned: round(aligned?.kl.estimate),
+      recovered_after: after.recoveredAfter, stages: after.stages,
+      return_start: round(start.return.estimate), return_certified: round(after.bound?.bound), return_reached: round(after.bound?.reached.estimate),
+      certificate_before: round(after.certificates?.before.bound), certificate_after: round(after.certificates?.after.bound),
+      exact_reward_was: round(exact?.before.reward), exact_reward_swapped: round(exact?.direct.reward), exact_reward_aligned: round(exact?.aligned?.reward),
+      exact_kl_swapped: round(exact?.direct.kl.message), exact_kl_aligned: round(exact?.aligned?.kl.message),
+    }
+  })
+
+const withInterval = (name: string, x: { estimate: number; low: number; high: number } | undefined): Row =>
+  ({ [name]: round(x?.estimate), [`${name}_low`]: round(x?.low), [`${name}_high`]: round(x?.high) })
+
 /** Six digits, and null for what is not a number. */
 const round = (x: number | null | undefined): number | null => (typeof x !== 'number' || !Number.isFinite(x) ? null : Number(x.toPrecision(6)))
 
@@ -190,6 +218,7 @@ export interface Results {
   readonly summary: readonly Row[]
   readonly growth: readonly Row[]
   readonly weights: readonly Row[]
+  readonly swaps: readonly Row[]
 }
 
 /** @param cells whose runs are finished */
@@ -197,7 +226,9 @@ export const resultsOf = (grid: Grid, cells: readonly Cell[], folderOf: (cell: C
   const read = readCells(cells, folderOf)
   const trained = runRows(read)
   const runs = [...trained, ...protocolRows(cells, folderOf, Object.keys(trained[0] ?? {}))]
-  return { runs, summary: summaryRows(runs, cells, grid), growth: grid.growth ? growthRows(runs) : [], weights: weightRows(read) }
+  const swaps = swapRows(read, folderOf)
+  const summary = [...summaryRows(runs, cells, grid), ...summaryRows(swaps, cells, {})]
+  return { runs, summary, growth: grid.growth ? growthRows(runs) : [], weights: weightRows(read), swaps }
 }
 
 /** What is shown of each variant: columns of the runs, with their names and digits. */
@@ -208,7 +239,8 @@ const shown = [
 ] as const
 
 /** The summary as a table: mean ± deviation over seeds; rewards with their paired difference to the reference. */
-export const readableResults = ({ summary, growth }: Results, { reference }: Pick<Grid, 'reference'>): string => {
+export const readableResults = (results: Results, { reference }: Pick<Grid, 'reference'>): string => {
+  const { summary, growth } = results
   const at = new Map(summary.map((row) => [`${row.variant} ${row.measure}`, row]))
   const variants = [...new Set(summary.map(({ variant }) => variant as string))]
   const columns = shown.filter(([measure]) => variants.some((variant) => at.has(`${variant} ${measure}`)))
@@ -222,6 +254,7 @@ export const readableResults = ({ summary, growth }: Results, { reference }: Pic
       const row = at.get(`${variant} ${measure}`)
       return measure === 'reward_after' && reference !== undefined ? [cell(row, digits), difference(row)] : [cell(row, digits)]
     })]))
+  if (results.swaps.length > 0) return `${table}\n\n${swapTable(at)}`
   if (growth.length === 0) return table
   const number = (x: unknown): string => (typeof x === 'number' ? x.toFixed(2) : '–')
   const slopes = (row: Row): string => growth.filter(({ level, measure, fit }) => level === row.level && measure === row.measure && fit === 'slope').map(({ alpha }) => number(alpha)).join(' ')
@@ -230,6 +263,18 @@ export const readableResults = ({ summary, growth }: Results, { reference }: Pic
     row.level as string, row.measure as string, row.fit as string, number(row.alpha), `[${number(row.low)}, ${number(row.high)}]`,
     typeof row.seeds_low === 'number' ? `[${number(row.seeds_low)}, ${number(row.seeds_high)}]` : '–', row.fit === 'log-log' ? slopes(row) : '',
   ]))}`
+}
+
+const shownOfSwaps = [
+  ['reward_was', 'as it was'], ['reward_swapped', 'swapped'], ['reward_aligned', 'aligned'], ['reward_recovered', 'at the end'], ['shock', 'shock'], ['shock_aligned', 'aligned'],
+  ['left', 'left'], ['kl_swapped', 'KL'], ['kl_aligned', 'aligned'], ['recovered_after', 'back after'],
+] as const
+
+/** Mean ± deviation over seeds of what swaps cost. @param at rows of the summary by variant and measure */
+const swapTable = (at: ReadonlyMap<string, Row>): string => {
+  const variants = [...new Set([...at.values()].filter(({ measure }) => measure === 'shock').map(({ variant }) => variant as string))]
+  const cell = (row: Row | undefined): string => (row ? `${(row.mean as number).toFixed(3)}${row.deviation === null ? '' : ` ±${(row.deviation as number).toFixed(3)}`}` : '–')
+  return textTable(['swap', ...shownOfSwaps.map(([, name]) => name)], variants.map((variant) => [variant, ...shownOfSwaps.map(([measure]) => cell(at.get(`${variant} ${measure}`)))]))
 }
 
 const signed = (x: number): string => `${x > 0 ? '+' : ''}${x.toFixed(3)}`

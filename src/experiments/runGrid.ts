@@ -10,7 +10,7 @@
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { checkpointNames } from '../train/checkpoints.js'
@@ -20,7 +20,7 @@ import { InputError, messageOf } from '../util/errors.js'
 import { makeFolder, readJson, writeAtomic } from '../util/files.js'
 import { show } from '../util/validate.js'
 import { parseConfig } from '../train/config.js'
-import { baseOf, type Cell } from './grid.js'
+import { baseOf, configIn, type Cell } from './grid.js'
 
 export interface GridRunOptions {
   /** OUT/NAME. */
@@ -57,11 +57,14 @@ export const folderOf = (folder: string, { id }: Pick<Cell, 'id'>): string => jo
 
 const plannedUpdates = (config: Config): number => config.stages * updatesInStage(config)
 
+/** Whether a folder holds a cell's run, finished. @throws InputError when it holds another run, by field */
+export const isCellFinished = (folder: string, cell: Cell): boolean => isFinished(folderOf(folder, cell), configIn(folder, cell))
+
 /** Whether a run folder holds all updates of a configuration, and the evaluation after the last. @throws InputError when it holds another configuration's run, by field */
 export const isFinished = (folder: string, config: Config): boolean => {
   if (!existsSync(fileIn.config(folder))) return false
   const own = parseConfig(readJson(fileIn.config(folder)), fileIn.config(folder))
-  const other = firstDifference(config, own)
+  const other = firstDifference(placeless(config), placeless(own))
   if (other) throw new InputError(`${fileIn.config(folder)}: ${other.path}: holds ${show(other.b)}; the grid asks for ${show(other.a)}; choose another --out`)
   if (checkpointNames(folder).length === 0) return false
   const { updates, evaluations } = readRun(folder)
@@ -69,10 +72,16 @@ export const isFinished = (folder: string, config: Config): boolean => {
   return updates.length >= planned && evaluations.some(({ update }) => update === planned)
 }
 
+/** A configuration whatever folders the runs lie in that it starts from: an experiment's folder may be moved. */
+const placeless = (config: Config): Config => {
+  const { start } = config
+  return start ? { ...config, start: { ...start, run: basename(start.run), with: start.with && { ...start.with, run: basename(start.with.run) } } } : config
+}
+
 /** @throws InputError when a folder holds another run than the grid asks for; nothing is started then */
 export const runGrid = async (cells: readonly Cell[], options: GridRunOptions): Promise<GridResult> => {
   const { folder, bases, jobs, signal, onProgress, onCell } = options
-  const missing = cells.filter((cell) => !isFinished(folderOf(folder, cell), cell.config))
+  const missing = cells.filter((cell) => !isCellFinished(folder, cell))
   const failed: { id: string; reason: string }[] = []
   const started: string[] = []
   const running = new Set<string>()
@@ -110,8 +119,8 @@ export const runGrid = async (cells: readonly Cell[], options: GridRunOptions): 
     return { folder: at, ready }
   }
 
+  const over = new Map(missing.map(({ id }) => [id, signalled()]))
   const run = async (cell: Cell): Promise<void> => {
-    const { folder: from, ready } = base(cell)
     const begun = performance.now()
     const end = (state: CellOutcome['state'], reason?: string): void => {
       if (reason !== undefined) failed.push({ id: cell.id, reason })
@@ -120,22 +129,30 @@ export const runGrid = async (cells: readonly Cell[], options: GridRunOptions): 
     try {
       // A run that has checkpoints needs no base any more.
       const goesOn = checkpointNames(folderOf(folder, cell)).length > 0
-      if (!goesOn) await ready()
+      await Promise.all(cell.after.map((id) => over.get(id)?.promise))
+      const lost = failed.find(({ id }) => cell.after.includes(id))
+      if (lost) throw new InputError(`starts from ${lost.id}, which failed`)
+      const start = goesOn || cell.config.start ? [] : ['--base', base(cell).folder]
+      if (start.length > 0) await base(cell).ready()
       if (signal?.aborted) return end('stopped')
-      await child(cell.id, cell.config, folderOf(folder, cell), goesOn ? [] : ['--base', from])
-      end(isFinished(folderOf(folder, cell), cell.config) ? 'finished' : 'stopped')
+      await child(cell.id, configIn(folder, cell), folderOf(folder, cell), start)
+      end(isCellFinished(folder, cell) ? 'finished' : 'stopped')
     } catch (error) {
       if (signal?.aborted) end('stopped')
       else end('failed', messageOf(error))
+    } finally {
+      over.get(cell.id)!.resolve()
     }
   }
 
   // Bases first, so that several are warmed up side by side.
-  const toWarm = new Map(missing.filter((cell) => checkpointNames(folderOf(folder, cell)).length === 0).map((cell) => [baseOf(cell).name, cell]))
+  const toWarm = new Map(missing.filter((cell) => !cell.config.start && checkpointNames(folderOf(folder, cell)).length === 0).map((cell) => [baseOf(cell).name, cell]))
   const queue = [
     // What goes wrong with a base is said where a cell needs it.
     ...[...toWarm.values()].map((cell) => () => base(cell).ready().catch(() => undefined)),
-    ...missing.map((cell) => () => run(cell)),
+    // Those that others start from come before them, so waiting for one ends.
+    ...missing.filter(({ after }) => after.length === 0).map((cell) => () => run(cell)),
+    ...missing.filter(({ after }) => after.length > 0).map((cell) => () => run(cell)),
   ]
   const ticker = setInterval(() => onProgress?.(done(), total, [...running]), 1000)
   try {
@@ -147,6 +164,13 @@ export const runGrid = async (cells: readonly Cell[], options: GridRunOptions): 
     clearInterval(ticker)
   }
   return { failed, started, stopped: signal?.aborted ?? false }
+}
+
+/** A promise and what resolves it. */
+const signalled = (): { promise: Promise<void>; resolve: () => void } => {
+  let resolve!: () => void
+  const promise = new Promise<void>((done) => (resolve = done))
+  return { promise, resolve }
 }
 
 /** How long a base that somebody else makes is waited for, in ms. */

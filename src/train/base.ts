@@ -7,8 +7,8 @@ import { firstDifference, readRun } from './runFolder.js'
 import type { Team } from './team.js'
 
 /** What of a configuration a warmed-up team depends on. */
-export const warmUpOf = ({ seed, task, team: { agents, router, shared }, model, warmup }: Config) =>
-  ({ seed, task, team: { agents, router, shared }, model, warmup })
+export const warmUpOf = ({ seed, task, team: { agents, router, shared, models }, model, warmup }: Config) =>
+  ({ seed, task, team: { agents, router, shared, models }, model, warmup })
 
 /**
  * The team of a run folder of no updates.

@@ -3,22 +3,25 @@
  *
  *     agent-0.safetensors …  θ and Adam's moments, bit for bit; θ at the start of the run too, where the objective refers to it
  *     critic.safetensors     the same of the critic, where there is one
- *     state.json             where the run stands, its rollouts, β and Adam's steps per agent, of the critic, and how long the log was
+ *     config.json            of the run
+ *     state.json             where the run stands, its rollouts, β and Adam's steps per agent, of the critic, and what the log was
+ *     sha256                 of all these files, as sha256sum writes and checks it
  *
- * A checkpoint is written under a temporary name and renamed, so a folder with its final name is whole. Random numbers need no state:
- * each stream follows from the seed and its place (streams.ts).
+ * A checkpoint is written under a temporary name and renamed, so a folder with its final name is whole; what is damaged later is found by its SHA-256.
+ * Random numbers need no state: each stream follows from the seed and its place (streams.ts).
  */
 import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
+import { hashOf } from '../util/binaryFile.js'
 import { InputError, messageOf } from '../util/errors.js'
-import { makeFolder, readJson, writeAtomic } from '../util/files.js'
+import { makeFolder, readJson, readText, writeAtomic } from '../util/files.js'
 import { show, validate } from '../util/validate.js'
-import type { Config } from './config.js'
+import { parseConfig, type Config } from './config.js'
 import { criticLayout, type Critic } from './critic.js'
 import { readVectors, writeVectors } from './model/checkpoint.js'
 import { openLanguageAgents } from './languageTeam.js'
-import { fileIn, firstDifference } from './runFolder.js'
+import { differenceOf, fileIn, firstDifference, markSchema, writeConfig } from './runFolder.js'
 import type { StageState } from './stage.js'
 import type { Agent, Pretrained, Team } from './team.js'
 import { decodersOf } from './warmup.js'
@@ -40,9 +43,10 @@ const rolloutsSchema = z.strictObject({
 const stateSchema = z.strictObject({
   /** Of this layout of a checkpoint. */
   version: z.literal(2),
+  /** That the run was begun on. */
   engine: z.string(),
-  logBytes: index,
-  evaluationBytes: index,
+  log: markSchema,
+  evaluations: markSchema,
   agents: z.array(z.strictObject({
     beta: z.number(),
     delta: z.number(),
@@ -78,7 +82,7 @@ const MOMENTS = ['theta', 'first', 'second'] as const
 const KEEP = 2
 
 /** Write a checkpoint and drop older ones. @throws InputError when it cannot be written */
-export const writeCheckpoint = async (folder: string, config: Pick<Config, 'critic'>, team: Team, saved: Saved): Promise<void> => {
+export const writeCheckpoint = async (folder: string, config: Config, team: Team, saved: Saved): Promise<void> => {
   const all = fileIn.checkpoints(folder)
   const name = String(updatesDone(saved.state)).padStart(6, '0')
   const temporary = join(all, `${name}.tmp`)
@@ -94,7 +98,11 @@ export const writeCheckpoint = async (folder: string, config: Pick<Config, 'crit
     }
     const agents = team.agents.map(({ beta, delta, optimiser: { steps }, pretrained }) =>
       ({ beta, delta, adamSteps: steps, ...(pretrained && { model: pretrained.fingerprint, lora: pretrained.lora }) }))
-    writeAtomic(join(temporary, 'state.json'), JSON.stringify({ version: 2, ...saved, agents, criticSteps: team.critic?.optimiser.steps }))
+    writeConfig(temporary, config)
+    writeAtomic(join(temporary, STATE), JSON.stringify({ version: 2, ...saved, agents, criticSteps: team.critic?.optimiser.steps }))
+    // The state comes last: a list that was cut off lacks it.
+    const written = readdirSync(temporary).sort((a, b) => Number(a === STATE) - Number(b === STATE))
+    writeAtomic(join(temporary, SUMS), written.map((file) => `${hashOf(join(temporary, file)).digest('hex')}  ${file}\n`).join(''))
     rmSync(join(all, name), { recursive: true, force: true })
     renameSync(temporary, join(all, name))
     const keep = checkpointNames(folder).slice(-KEEP)
@@ -105,7 +113,7 @@ export const writeCheckpoint = async (folder: string, config: Pick<Config, 'crit
   }
 }
 
-const CRITIC = 'critic.safetensors'
+const [CRITIC, STATE, SUMS] = ['critic.safetensors', 'state.json', 'sha256']
 const agentFile = (agent: number): string => `agent-${agent}.safetensors`
 
 /** In ascending order. */
@@ -114,32 +122,50 @@ export const checkpointNames = (folder: string): string[] => {
   return existsSync(all) ? readdirSync(all).filter((name) => /^\d{6,}$/.test(name)).sort((a, b) => Number(a) - Number(b)) : []
 }
 
+/** What is wrong with a checkpoint's files; undefined when they are what was written. */
+const faultOf = (at: string): string | undefined => {
+  const list = join(at, SUMS)
+  if (!existsSync(list)) return `${list}: missing; the checkpoint is damaged, or of an earlier version of teamtr`
+  try {
+    const sums = readText(list).split('\n').filter((line) => line !== '').map((line) => /^([0-9a-f]{64}) {2}([\w.-]+)$/.exec(line) ?? [])
+    if (!sums.some(([, , file]) => file === STATE)) return `${list}: is damaged: it does not list ${STATE}`
+    const wrong = sums.find(([, sum, file]) => file === undefined || hashOf(join(at, file)).digest('hex') !== sum)
+    return wrong && `${wrong[2] === undefined ? list : join(at, wrong[2])}: is damaged: it is not what was written (SHA-256)`
+  } catch (error) {
+    if (error instanceof InputError) return error.message
+    throw error
+  }
+}
+
+/** @throws InputError when a checkpoint is damaged, saying which one before it is not; or when it is of another configuration than the run's */
+const checkWhole = (folder: string, config: Config, name: string): void => {
+  const place = (name: string): string => join(fileIn.checkpoints(folder), name)
+  const fault = faultOf(place(name))
+  if (fault !== undefined) {
+    const before = checkpointNames(folder).filter((other) => Number(other) < Number(name)).findLast((other) => faultOf(place(other)) === undefined)
+    throw new InputError(`${fault}; ${before === undefined
+      ? 'there is no whole checkpoint before it: begin anew in another folder'
+      : `delete ${place(name)} to continue from checkpoint ${before}`}`)
+  }
+  const own = fileIn.config(place(name))
+  const other = differenceOf(config, parseConfig(readJson(own), own))
+  if (other) throw new InputError(`${fileIn.config(folder)}: ${other.path}: holds ${show(other.a)}; the run has ${show(other.b)}, as ${own} says: copy that here`)
+}
+
 /**
  * A checkpoint of a run: the latest, or the one of that name.
  *
  * @returns a team that the caller disposes, and the rest; undefined where no checkpoint was written yet
- * @throws InputError saying what is wrong with it, and how to go on from the one before
+ * @throws InputError saying what is wrong with it, and how to go on
  */
 export const readCheckpoint = (folder: string, config: Config, name?: string): { team: Team; saved: Saved } | undefined => {
-  const names = checkpointNames(folder)
-  const latest = name ?? names.at(-1)
+  const latest = name ?? checkpointNames(folder).at(-1)
   if (latest === undefined) return undefined
   const at = join(fileIn.checkpoints(folder), latest)
-  const whole = <T>(read: () => T): T => {
-    try {
-      return read()
-    } catch (error) {
-      if (!(error instanceof InputError)) throw error
-      const before = names.at(-2)
-      throw new InputError(`${error.message}; delete ${at} to continue from ${before === undefined ? 'the start' : `checkpoint ${before}`}`)
-    }
-  }
-  const file = join(at, 'state.json')
-  const { agents, criticSteps, ...saved } = whole(() => {
-    const state = validate(stateSchema, readJson(file), file)
-    if (state.agents.length === config.team.agents) return state
-    throw new InputError(`${file}: agents: holds ${state.agents.length}; the run has ${config.team.agents}`)
-  })
+  checkWhole(folder, config, latest)
+  const file = join(at, STATE)
+  const { agents, criticSteps, ...saved } = validate(stateSchema, readJson(file), file)
+  if (agents.length !== config.team.agents) throw new InputError(`${file}: agents: holds ${agents.length}; the run has ${config.team.agents}`)
   const readAgent = (opened: OpenAgent, i: number): Agent => {
     const { beta, delta, adamSteps } = agents[i]
     const keys: ('theta' | 'first' | 'second' | 'initial')[] = config.objective.reference === 'initial' ? [...MOMENTS, 'initial'] : [...MOMENTS]
@@ -151,11 +177,11 @@ export const readCheckpoint = (folder: string, config: Config, name?: string): {
     const { theta, first, second } = readVectors(join(at, CRITIC), criticLayout(config), MOMENTS).vectors
     return { theta, optimiser: { steps: criticSteps, first, second } }
   }
-  const opened = openAgents(config)
+  const opened = openAgents(config, folder)
   try {
     opened.agents.forEach(({ pretrained }, i) => sameModel(config, i, pretrained, agents[i].model, agents[i].lora, file))
-    const read = whole(() => opened.agents.map(readAgent))
-    const critic = config.advantage.baseline === 'value' ? whole(readCritic) : undefined
+    const read = opened.agents.map(readAgent)
+    const critic = config.advantage.baseline === 'value' ? readCritic() : undefined
     return { team: { router: config.team.router, agents: read, release: opened.release, ...(critic && { critic }) }, saved }
   } catch (error) {
     opened.release()
@@ -166,11 +192,11 @@ export const readCheckpoint = (folder: string, config: Config, name?: string): {
 type OpenAgent = Pick<Agent, 'policy' | 'voice' | 'pretrained'>
 
 /** The agents of a configuration, without what a checkpoint holds. */
-const openAgents = (config: Config): { agents: OpenAgent[]; release(): void } => {
+const openAgents = (config: Config, folder: string): { agents: OpenAgent[]; release(): void } => {
   if (!config.team.members) {
     return { agents: decodersOf(config).map(({ policy, voice }) => ({ policy, voice })), release: () => undefined }
   }
-  const { agents, release } = openLanguageAgents(config)
+  const { agents, release } = openLanguageAgents(config, folder)
   return { agents: agents.map(({ policy, voice, pretrained }) => ({ policy, voice, pretrained })), release }
 }
 

@@ -37,7 +37,7 @@ const count = z.int().min(1).max(1e6)
 const section = <S extends z.ZodRawShape>(shape: S) => z.strictObject(shape).prefault({} as never)
 
 /** A decoder that is trained from scratch. `model/config.ts` has the meaning of each. */
-const modelShape = { layers: count.default(2), hidden: count.default(64), heads: count.default(4), kvHeads: count.optional(), intermediate: count.default(172) }
+const decoderSizes = { layers: count, hidden: count, heads: count, kvHeads: count.optional(), intermediate: count }
 
 /** A team that is not new: that of another run at its end, with one agent in the place of another, or one more (replacement.ts). */
 const startSchema = z.strictObject({
@@ -81,8 +81,10 @@ const protocolSchema = z.strictObject({
   taskRole: z.boolean().default(true),
   /** … and its own role prompt, which comes first. */
   ownRole: z.boolean().default(true),
-  /** Whether both and the shared context come in the model's chat template, or as plain text. */
+  /** Whether both and the shared context come in the model's chat template, or as plain text, the role first and a blank line between. */
   chatTemplate: z.boolean().default(true),
+  /** What follows the shared context in plain text, before the message. */
+  cue: z.string().max(1000).default('\n\n'),
   /** `enable_thinking`, which some templates read; null: not given. */
   enableThinking: z.boolean().nullable().default(null),
   /** What becomes of the thoughts in a message: others may read them, or not. */
@@ -127,10 +129,12 @@ export const configSchema = z.strictObject({
     /** Agents that are not updated. */
     frozen: z.array(z.int().min(0)).default([]),
     /** A decoder for each agent, as far as it differs from `model`; null: as `model` says. Agents of one size share their start, if any do. */
-    models: z.array(z.strictObject(modelShape).partial().nullable()).nullable().default(null),
+    models: z.array(z.strictObject(decoderSizes).partial().nullable()).nullable().default(null),
   }),
   /** The decoder that each agent is that is trained from scratch, where `team.models` says nothing else. */
-  model: section(modelShape),
+  model: section({
+    ...decoderSizes, layers: count.default(2), hidden: count.default(64), heads: count.default(4), intermediate: count.default(172),
+  }),
   /** What is trained of a language model: an adapter (the default), or all of it. A decoder from scratch is trained whole. */
   tuning: z.enum(['lora', 'full']).optional(),
   /** Of the adapters that are begun; an agent with an adapter of its own goes on with that one. */

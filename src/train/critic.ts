@@ -71,8 +71,8 @@ export const valuesOf = async ({ theta }: Pick<Critic, 'theta'>, rollouts: Rollo
  * Fit the critic to the returns to go of rollouts, by `critic.steps` steps of Adam on the mean squared error over their messages. What it replaces is disposed.
  */
 export const fitCritic = (critic: Critic, rollouts: Rollouts, config: Pick<Config, 'critic' | 'gamma' | 'advantage' | 'rollout'>): void => {
-  const { critic: { steps, learningRate }, gamma } = config
-  const targets = targetsOf(rollouts, config, gamma)
+  const { steps, learningRate } = config.critic
+  const targets = targetsOf(rollouts, config)
   const { batches, stateOf, count } = statesOf(rollouts, config)
   // Messages that were said on equal contexts pull at one value: towards the mean of their targets, as many times as they are.
   const [times, sums] = [new Float32Array(count), new Float32Array(count)]
@@ -105,7 +105,7 @@ export const fitCritic = (critic: Critic, rollouts: Rollouts, config: Pick<Confi
 
 /** What the critic learns, message by message. */
 export const targetsOf = (
-  rollouts: Rollouts, { advantage: { overlong }, rollout: { maxTokens } }: Pick<Config, 'advantage' | 'rollout'>, gamma: number,
+  rollouts: Rollouts, { advantage: { overlong }, rollout: { maxTokens }, gamma }: Pick<Config, 'advantage' | 'rollout' | 'gamma'>,
 ): number[] => shapedRewards(rollouts, overlong, maxTokens).flatMap((rewards) => returnsToGo(rewards, gamma))
 
 /** V̂ at chosen places of sequences of bytes. @returns [M] */

@@ -33,7 +33,7 @@ export const taskSchema = z.discriminatedUnion('name', [
     name: z.literal('benchmark'),
     /** Held-out records. Default: a fifth of `file`, chosen by a hash of what is asked, which is then never trained on. */
     test: recordsSchema.nullable().default(null),
-    /** Messages in an episode, at most. Default: each agent once. */
+    /** Messages in an episode, at most; in a judged game the questions before the answer. Default: each agent once. */
     turns: z.int().min(1).max(1000).optional(),
     /** The model that plays the benchmark's suspects or referee, where its game has one: an OpenAI-compatible server. Key: $TEAMTR_JUDGE_KEY. */
     judge: z.strictObject({ url: z.string().min(1), model: z.string().min(1) }).nullable().default(null),
@@ -52,8 +52,12 @@ export interface Limits {
 export const limitsOf = (config: TaskConfig, agents: number): Limits => {
   if (config.name === 'relay') return { turns: agents * config.rounds, messageTokens: String(config.modulus - 1).length + 1 }
   if (config.name === 'guessing') return { turns: config.turns, messageTokens: config.digits + 1 }
-  return { turns: config.turns ?? agents, messageTokens: null }
+  // In a judged game so many questions, and then the answer.
+  return { turns: questions(config, agents) + (config.judge ? 1 : 0), messageTokens: null }
 }
+
+/** Messages of the team in a discussion of a record, or questions of it in a judged game. */
+export const questions = ({ turns }: Extract<TaskConfig, { name: 'benchmark' }>, agents: number): number => turns ?? agents
 
 /** A game's environment. @throws InputError for a benchmark, whose records must be read first (`openEnvironment`) */
 export const environment = (config: TaskConfig, agents: number): Environment => {

@@ -181,4 +181,4 @@ const converse = async <R>(
 }
 
 /** Append a conversation to the folder's, and bring it to the disk. */
-export const keepTranscript = (file: string, transcript: Transcript): void => appendLine(file, transcript)
+export const keepTranscript = (file: string, transcript: Transcript): void => void appendLine(file, transcript)

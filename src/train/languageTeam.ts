@@ -1,4 +1,5 @@
 /** The agents of a configuration that are language models, as far as they do not change while they learn. */
+import { join } from 'node:path'
 import type { Random } from '../util/random.js'
 import { tf } from './backend.js'
 import type { Config } from './config.js'
@@ -11,6 +12,7 @@ import { decoderLayout, initialTheta, layoutSize, type LoraConfig } from './mode
 import { peftName, projections } from './model/projections.js'
 import { weightArrays } from './model/source.js'
 import type { Policy } from './policy.js'
+import { servedPolicy } from './servedPolicy.js'
 import type { Agent } from './team.js'
 
 /** An agent without what an update changes. */
@@ -22,14 +24,15 @@ export interface LanguageAgent extends Required<Pick<Agent, 'policy' | 'voice' |
 /**
  * Open the models of a configuration. Agents on the same model share its weights, which are in memory once.
  *
+ * @param folder of the run: where a server that samples finds the adapters
  * @throws InputError naming file, field or tensor
  */
-export const openLanguageAgents = (config: Config): { agents: LanguageAgent[]; release(): void } => {
+export const openLanguageAgents = (config: Config, folder?: string): { agents: LanguageAgent[]; release(): void } => {
   const bases = openBases()
   const policies = new Map<string, Policy>()
   const prints = new Map<Base, string>()
   try {
-    const agents = config.team.members!.map(({ model, adapter, role }): LanguageAgent => {
+    const agents = config.team.members!.map(({ model, adapter, role }, i): LanguageAgent => {
       const base = bases.open(model)
       const { source, tokenizer } = base
       const read = adapter === undefined ? undefined : readAdapter(adapter, source)
@@ -41,8 +44,10 @@ export const openLanguageAgents = (config: Config): { agents: LanguageAgent[]; r
       const policy = policies.get(key)
         ?? (lora ? adapterPolicy(source.config, base.weights(), lora, settings) : decoderPolicy(source.config, settings))
       policies.set(key, policy)
+      const { server } = config.rollout
+      const served = server && lora && { name: `agent-${i}`, model, source, tokenizer, lora, stop: config.protocol!.stop }
       return {
-        policy,
+        policy: served ? servedPolicy(policy, served, server[i], folder && join(folder, 'served')) : policy,
         voice: languageVoice(tokenizer, config.protocol!, role),
         pretrained: { source, lora, fingerprint: print },
         initial: (random) => (lora ? (read ? tf.tensor1d(read.values) : initialTheta(policy, random)) : wholeTheta(base)),

@@ -6,9 +6,9 @@ import type { Voice } from './voice.js'
 
 /** What is said to a model: its role as the system message, and the shared context as the user's; as plain text where it has no template. */
 export const promptFor = (
-  tokenizer: TextTokenizer, role: string, context: string, { chatTemplate = true, enableThinking = null }: Partial<Pick<Protocol, 'chatTemplate' | 'enableThinking'>> = {},
+  tokenizer: TextTokenizer, role: string, context: string, { chatTemplate = true, cue = '\n\n', enableThinking = null }: Partial<Pick<Protocol, 'chatTemplate' | 'cue' | 'enableThinking'>> = {},
 ): number[] => {
-  if (!chatTemplate || tokenizer.files.template === undefined) return tokenizer.encode(`${role && `${role}\n\n`}${context}\n\n`, { specials: true })
+  if (!chatTemplate || tokenizer.files.template === undefined) return tokenizer.encode(`${role && `${role}\n\n`}${context}${cue}`, { specials: true })
   const messages = [...(role ? [{ role: 'system', content: role }] : []), { role: 'user', content: context }]
   return tokenizer.encode(tokenizer.chat(messages, enableThinking === null ? {} : { variables: { enable_thinking: enableThinking } }))
 }

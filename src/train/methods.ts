@@ -1,6 +1,9 @@
 /**
  * The methods by name: settings of the one loop (stage.ts), and nothing else. What a method brings for other sections of a configuration stands
  * beneath what the user writes there.
+ *
+ * What is no method but a choice beside it: `order`, δ (`trustRegion.delta`), the part of the tokens that the KL is measured on (`trustRegion.fraction`). A
+ * single agent that plays every role of the relay is a team of one with as many rounds as there were agents: the same problems, turns and γ.
  */
 import type { ConfigInput, MethodSettings } from './config.js'
 

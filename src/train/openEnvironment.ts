@@ -8,7 +8,7 @@ import { chat } from '../util/chat.js'
 import { InputError } from '../util/errors.js'
 import type { Random } from '../util/random.js'
 import type { Config } from './config.js'
-import { environment, limitsOf, type Environment, type TaskConfig } from './environment.js'
+import { environment, questions, type Environment, type TaskConfig } from './environment.js'
 import type { Playable } from './rollout.js'
 
 /** An environment whose steps may wait for a model's answer. */
@@ -31,7 +31,7 @@ export const openEnvironment = async ({ task, team: { agents } }: Pick<Config, '
     return { ...game, testTask: game.task }
   }
   const [own, held] = [await benchmark(task.benchmark), task.test && await benchmark(task.test.benchmark)]
-  const { turns } = limitsOf(task, agents)
+  const turns = questions(task, agents)
   const all = await read(own, task.file)
   const others = held && await read(held, task.test!.file)
   const sides = others

@@ -14,8 +14,8 @@
  *                    reads every context that a last message of the problem was said on (mean over those)
  *     role-play      N episodes, each with the roles given to the agents by a permutation drawn anew; majority
  *
- * N and M are the budget over the mean number of tokens of the first episode or debate of each problem, rounded down, at least 1. Tokens that are read,
- * scored or repeated cost nothing; tokens that are sampled are counted and reported. Where the agent that is to be heard had ended its episode by then (a game
+ * N and M are the budget over the mean number of tokens of the first episode or debate of each problem, to the nearest whole number, at least 1. Tokens that
+ * are read, scored or repeated cost nothing; tokens that are sampled are counted and reported. Where the agent that is to be heard had ended its episode by then (a game
  * that was won), the debating agent speaks itself from there on.
  */
 import type { EpisodeState, Problem } from '../tasks/task.js'
@@ -88,13 +88,13 @@ export const protocols = async (task: Playable, team: Team, problems: readonly P
   const once = await episodesOf(task, team, problems, 1, random.fork(0), options)
   const cost = meanTokens(once, problems)
   const tokens = budget ?? 8 * cost
-  const N = Math.max(1, Math.floor(tokens / Math.max(1, cost)))
+  const N = Math.max(1, Math.round(tokens / Math.max(1, cost)))
   step(1)
   const pool = perProblem([...once, ...await episodesOf(task, team, problems, N - 1, random.fork(1), options)], problems)
   step(2)
 
   const first = await debate(task, team, problems, random.fork(2), options)
-  const M = Math.max(1, Math.floor(tokens / Math.max(1, first.tokens / problems.length)))
+  const M = Math.max(1, Math.round(tokens / Math.max(1, first.tokens / problems.length)))
   step(3)
   const debates = [first]
   while (debates.length < M) debates.push(await debate(task, team, problems, random.fork(2 + debates.length), options))

@@ -5,7 +5,7 @@ import { readCheckpoint, updatesDone, writeCheckpoint, type Saved } from './chec
 import { exportTeam } from './exportTeam.js'
 import { openEnvironment, type OpenEnvironment } from './openEnvironment.js'
 import { checkStart, replaceAgent } from './replacement.js'
-import { appendLine, createRun, cutTo, fileIn, lengthOf, readRun, reopenRun, type RecordedRun } from './runFolder.js'
+import { createRun, fileIn, lengthOf, lock, openLines, readRun, resumedConfig, writeConfig, type RecordedRun } from './runFolder.js'
 import { startTeam } from './startTeam.js'
 import type { StageState, UpdateRecord } from './stage.js'
 import { cloneTeam, disposeTeam, type Team } from './team.js'
@@ -50,7 +50,7 @@ export const runTraining = async (config: Config | undefined, options: RunOption
     // What the configuration points at is opened before anything is written.
     if (config.start && !options.base) checkStart(config, config.start)
     const environment = await openEnvironment(config)
-    const models = config.team.members && !options.base ? await startTeam(config) : undefined
+    const models = config.team.members && !options.base ? await startTeam(config, { folder: options.folder }) : undefined
     let unlock: () => void
     try {
       unlock = createRun(options.folder, config)
@@ -60,7 +60,8 @@ export const runTraining = async (config: Config | undefined, options: RunOption
     }
     return continueRun(config, { environment, team: models }, options).finally(unlock)
   }
-  const { config: own, unlock } = reopenRun(options.folder, config, options.where ?? 'config')
+  const own = resumedConfig(options.folder, config, options.where ?? 'config')
+  const unlock = lock(options.folder)
   try {
     const environment = await openEnvironment(own)
     return await continueRun(own, { environment, ...readCheckpoint(options.folder, own) }, options)
@@ -78,19 +79,31 @@ interface Opened {
 
 const continueRun = async (config: Config, { environment, saved, team: opened }: Opened, options: RunOptions): Promise<RunResult> => {
   const { folder, engine, base, onProgress, onNotice, signal } = options
-  const [log, evaluations] = [fileIn.log(folder), fileIn.evaluations(folder)]
   const { stages, checkpoint: { every } } = config
   const total = stages * updatesInStage(config)
-  if (saved && saved.engine !== engine) {
+  const done = saved ? updatesDone(saved.state) : 0
+  if (done > total) {
+    const least = Math.ceil(done / updatesInStage(config))
+    throw new InputError(`${options.where ?? 'config'}: stages: holds ${stages}; the run in ${folder} has done ${done} updates: expected at least ${least}`)
+  }
+  // There is a checkpoint before there is a line.
+  if (!saved && lengthOf(fileIn.log(folder)) > 0) {
+    const gone = `no checkpoint is there to continue from: put ${fileIn.checkpoints(folder)} back, or begin anew in another folder`
+    throw new InputError(`${folder}: log.jsonl holds updates, but ${gone}`)
+  }
+  const log = openLines(fileIn.log(folder), saved?.log)
+  const evaluations = openLines(fileIn.evaluations(folder), saved?.evaluations)
+  if (saved && saved.engine !== engine && done < total) {
     onNotice?.(`the run was begun on ${saved.engine} and goes on on ${engine}: not quite the numbers of an unbroken run`)
   }
-  cutTo(log, saved?.logBytes ?? 0)
-  cutTo(evaluations, saved?.evaluationBytes ?? 0)
+  if (options.resume) writeConfig(folder, config)
+  log.cut()
+  evaluations.cut()
 
   const team = opened ?? (base && copyFor(config, base)) ?? await begin(config, options)
   let kept = saved?.state
   const keep = async (state: StageState): Promise<void> => {
-    await writeCheckpoint(folder, config, team, { engine, logBytes: lengthOf(log), evaluationBytes: lengthOf(evaluations), state })
+    await writeCheckpoint(folder, config, team, { engine: saved?.engine ?? engine, log: log.mark(), evaluations: evaluations.mark(), state })
     kept = state
   }
   const end = await trainTeam(config, team, {
@@ -98,12 +111,12 @@ const continueRun = async (config: Config, { environment, saved, team: opened }:
     from: kept,
     signal,
     onUpdate: (record) => {
-      appendLine(log, record)
+      log.append(record)
       onProgress?.('training', record.update, total, `return ${record.return.estimate.toFixed(3)}`)
       options.onUpdate?.(record)
     },
     onEvaluation: (record) => {
-      appendLine(evaluations, record)
+      evaluations.append(record)
       options.onEvaluation?.(record)
     },
     onState: async (state) => {
@@ -118,7 +131,7 @@ const continueRun = async (config: Config, { environment, saved, team: opened }:
 
 /** The team that a new run starts with. */
 const begin = async (config: Config, { folder, onProgress }: RunOptions): Promise<Team> => {
-  if (!config.start) return startTeam(config, { onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`) })
+  if (!config.start) return startTeam(config, { folder, onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`) })
   const { team, report } = await replaceAgent(config, config.start, { onProgress })
   writeAtomic(fileIn.swap(folder), `${JSON.stringify(report)}\n`)
   return team

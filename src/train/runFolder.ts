@@ -14,9 +14,11 @@
 import {
   appendFileSync, closeSync, existsSync, fsyncSync, ftruncateSync, openSync, readdirSync, readFileSync, rmSync, statSync, writeSync,
 } from 'node:fs'
+import { createHash } from 'node:crypto'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { z } from 'zod'
+import { hashOf } from '../util/binaryFile.js'
 import { InputError, messageOf } from '../util/errors.js'
 import { readJson, readText, writableFolder, writeAtomic } from '../util/files.js'
 import { show, validate } from '../util/validate.js'
@@ -44,38 +46,40 @@ export const createRun = (folder: string, config: Config): (() => void) => {
   if (existsSync(fileIn.config(folder))) {
     throw new InputError(`${folder}: holds a run already; add --resume to continue it, or choose another --out`)
   }
-  // A process killed before it wrote config.json leaves these.
-  if (readdirSync(folder).some((name) => name !== 'lock' && !name.endsWith('.tmp'))) {
-    throw new InputError(`${folder}: is not empty and holds no run; choose another --out`)
-  }
+  checkVacant(folder)
   const unlock = lock(folder)
-  writeAtomic(fileIn.config(folder), `${JSON.stringify(config, null, 2)}\n`)
+  writeConfig(folder, config)
   return unlock
 }
 
+/** @throws InputError when a folder that holds no run holds something else */
+export const checkVacant = (folder: string): void => {
+  // A process killed before it wrote config.json leaves these.
+  if (!existsSync(folder) || readdirSync(folder).every((name) => name === 'lock' || name.endsWith('.tmp'))) return
+  throw new InputError(`${folder}: is not empty and holds no run; choose another --out`)
+}
+
+/** @throws InputError when it cannot be written */
+export const writeConfig = (folder: string, config: Config): void => writeAtomic(fileIn.config(folder), `${JSON.stringify(config, null, 2)}\n`)
+
 /**
- * Open a run to continue it.
+ * The configuration with which a run goes on. Nothing is written.
  *
  * @param wanted the configuration given, if one was: it must be that of the run, but for `stages` and `checkpoint`, which may change
- * @throws InputError when there is no run, another process works on it, or its configuration is another
+ * @throws InputError when there is no run, or its configuration is another
  */
-export const reopenRun = (folder: string, wanted: Config | undefined, where: string): { config: Config; unlock: () => void } => {
+export const resumedConfig = (folder: string, wanted: Config | undefined, where: string): Config => {
   const file = fileIn.config(folder)
   if (!existsSync(file)) throw new InputError(`${folder}: holds no run to resume (no config.json)`)
   const config = parseConfig(readJson(file), file)
-  const unlock = lock(folder)
-  if (!wanted) return { config, unlock }
-  try {
-    const merged = { ...config, stages: wanted.stages, checkpoint: wanted.checkpoint }
-    const other = firstDifference(wanted, merged)
-    if (other) throw new InputError(`${where}: ${other.path}: holds ${show(other.a)}; the run in ${folder} has ${show(other.b)}: choose another --out`)
-    writeAtomic(file, `${JSON.stringify(merged, null, 2)}\n`)
-    return { config: merged, unlock }
-  } catch (error) {
-    unlock()
-    throw error
-  }
+  if (!wanted) return config
+  const other = differenceOf(wanted, config)
+  if (other) throw new InputError(`${where}: ${other.path}: holds ${show(other.a)}; the run in ${folder} has ${show(other.b)}: choose another --out`)
+  return { ...config, stages: wanted.stages, checkpoint: wanted.checkpoint }
 }
+
+/** Where two configurations are not of one run: `stages` and `checkpoint` may differ. */
+export const differenceOf = (a: Config, b: Config): ReturnType<typeof firstDifference> => firstDifference(a, { ...b, stages: a.stages, checkpoint: a.checkpoint })
 
 /** Where two plain values differ first, in the order of the first one's keys. */
 export const firstDifference = (a: unknown, b: unknown, path = ''): { path: string; a: unknown; b: unknown } | undefined => {
@@ -151,10 +155,12 @@ const startOf = (pid: number): string => {
   }
 }
 
-/** Append one line and bring it to the disk. @throws InputError when it cannot be written */
-export const appendLine = (file: string, value: unknown): void => {
+/** Append one line and bring it to the disk. @returns the line @throws InputError when it cannot be written */
+export const appendLine = (file: string, value: unknown): string => {
+  const line = `${JSON.stringify(value)}\n`
   try {
-    appendFileSync(file, `${JSON.stringify(value)}\n`, { flush: true })
+    appendFileSync(file, line, { flush: true })
+    return line
   } catch (error) {
     throw new InputError(`${file}: cannot be written: ${messageOf(error)}`)
   }
@@ -163,10 +169,13 @@ export const appendLine = (file: string, value: unknown): void => {
 /** Length of a file in bytes; 0 where there is none. */
 export const lengthOf = (file: string): number => (existsSync(file) ? statSync(file).size : 0)
 
+const missing = (file: string, bytes: number): InputError =>
+  new InputError(`${file}: has ${lengthOf(file)} bytes; the latest checkpoint was made at ${bytes}, so lines are missing`)
+
 /** Cut a file of lines to what a checkpoint knows of it. @throws InputError when it is shorter: lines are missing */
 export const cutTo = (file: string, bytes: number): void => {
   const length = lengthOf(file)
-  if (length < bytes) throw new InputError(`${file}: has ${length} bytes; the latest checkpoint was made at ${bytes}, so lines are missing`)
+  if (length < bytes) throw missing(file, bytes)
   if (length === bytes) return
   const descriptor = openSync(file, 'r+')
   try {
@@ -174,6 +183,44 @@ export const cutTo = (file: string, bytes: number): void => {
     fsyncSync(descriptor)
   } finally {
     closeSync(descriptor)
+  }
+}
+
+/** What a checkpoint knows of a file of lines: the SHA-256 of its first bytes, so that a line that was altered is found. */
+export const markSchema = z.strictObject({ bytes: z.int().min(0), sha256: z.string() })
+export type Mark = z.output<typeof markSchema>
+
+/** A file of lines that a run writes to its end. */
+export interface Lines {
+  /** Append one line and bring it to the disk. @throws InputError when it cannot be written */
+  append(value: unknown): void
+  /** Of all that was appended up to now. */
+  mark(): Mark
+  /** Drop what came after the checkpoint's mark. */
+  cut(): void
+}
+
+/**
+ * Open a file of lines to go on from a checkpoint's mark, or from nothing. Nothing is changed yet.
+ *
+ * @throws InputError when lines that the checkpoint knows are missing or altered
+ */
+export const openLines = (file: string, from?: Mark): Lines => {
+  let bytes = from?.bytes ?? 0
+  if (lengthOf(file) < bytes) throw missing(file, bytes)
+  const hash = bytes > 0 ? hashOf(file, bytes) : createHash('sha256')
+  const mark = (): Mark => ({ bytes, sha256: hash.copy().digest('hex') })
+  if (from && mark().sha256 !== from.sha256) {
+    throw new InputError(`${file}: is not what it was when the latest checkpoint was made: a line before byte ${bytes} was altered`)
+  }
+  return {
+    append(value) {
+      const line = Buffer.from(appendLine(file, value))
+      hash.update(line)
+      bytes += line.length
+    },
+    mark,
+    cut: () => cutTo(file, from?.bytes ?? 0),
   }
 }
 

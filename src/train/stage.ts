@@ -87,7 +87,7 @@ export interface UpdateRecord {
   readonly distinctMessages: number
   /** With a critic: its mean squared error on these rollouts, from which it had not learned. */
   readonly criticError: number | null
-  /** Σ r of an episode, in the rollouts that the update learned from. */
+  /** Σ r of an episode, in the rollouts that the update learned from (where groups were refilled: of the problems drawn at first). */
   readonly return: Estimate
   /** J after − J before, on fresh rollouts; null where there were none (stale, within a stage). */
   readonly improvement: Estimate | null
@@ -226,7 +226,7 @@ export const stage = async (state: StageState, { config, team, sample, probe: sa
         weights: method.correction === 'none' ? null : summariseWeights(logRatios),
         messages: result.messages,
         distinctMessages: result.distinctMessages,
-        criticError: values ? meanSquare(targetsOf(rollouts, config, gamma).map((target, m) => target - values[m])) : null,
+        criticError: values ? meanSquare(targetsOf(rollouts, config).map((target, m) => target - values[m])) : null,
         return: estimate(rewardsOf(rollouts)),
         improvement,
         certificate: certificates.update,

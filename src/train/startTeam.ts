@@ -8,12 +8,13 @@ import { warmUp, type WarmUpOptions } from './warmup.js'
 /**
  * The untrained team of a configuration: decoders from scratch, warmed up; or pretrained language models.
  *
+ * @param options.folder of the run, if it is one that is kept
  * @returns a team that the caller disposes
  * @throws InputError naming file, field or tensor of a model that cannot be loaded
  */
-export const startTeam = async (config: Config, options: WarmUpOptions = {}): Promise<Team> => {
+export const startTeam = async (config: Config, { folder, ...options }: WarmUpOptions & { readonly folder?: string } = {}): Promise<Team> => {
   if (!config.team.members) return warmUp(config, options)
-  const { agents, release } = openLanguageAgents(config)
+  const { agents, release } = openLanguageAgents(config, folder)
   const { seed, team: { router }, trustRegion: { beta, delta } } = config
   return {
     router,

@@ -1,5 +1,6 @@
 /** Parts of large binary files. Whoever reads an untrusted file compares what it says with `fileSize` before asking for bytes. */
 import { constants } from 'node:buffer'
+import { createHash, type Hash } from 'node:crypto'
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { InputError, messageOf } from './errors.js'
 
@@ -23,6 +24,16 @@ export const readBytes = (file: string, position: number, length: number, where:
     }
     return bytes
   })
+
+/** SHA-256 of the first bytes of a file, of all by default: a hash that may go on. @throws InputError when it ends before, is missing or unreadable */
+export const hashOf = (file: string, length = fileSize(file)): Hash => {
+  const hash = createHash('sha256')
+  for (let at = 0; at < length; at += PIECE) hash.update(readBytes(file, at, Math.min(PIECE, length - at), file))
+  return hash
+}
+
+/** Bytes that are hashed at once. */
+const PIECE = 2 ** 24
 
 const withFile = <T>(file: string, f: (descriptor: number) => T): T => {
   let descriptor: number

@@ -37,7 +37,7 @@ const left = (run: string) => ({
   log: readFileSync(at(run, 'log.jsonl'), 'utf8').replace(/,"seconds":\{[^}]*\}\}$/gm, ''),
   evaluations: readFileSync(at(run, 'evaluations.jsonl'), 'utf8'),
   agents: [0, 1, 2].map((agent) => readFileSync(at(run, 'checkpoints', '000036', `agent-${agent}.safetensors`)).toString('base64')),
-  state: readFileSync(at(run, 'checkpoints', '000036', 'state.json'), 'utf8').replace(/"logBytes":\d+/, ''),
+  state: readFileSync(at(run, 'checkpoints', '000036', 'state.json'), 'utf8').replace(/"log":\{[^}]*\}/, ''),
 })
 const lines = (run: string): number => {
   const log = at(run, 'log.jsonl')

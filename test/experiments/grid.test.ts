@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { baseOf, expandGrid, parseGrid, shardOf } from '../../src/experiments/grid.js'
+import { baseOf, expandGrid, parseGrid, shardOf, configIn, type Cell } from '../../src/experiments/grid.js'
 import { weakRelaySuccess } from '../../src/tasks/relay.js'
 import { environment } from '../../src/train/environment.js'
 import { random } from '../../src/util/random.js'
@@ -48,12 +48,23 @@ describe('a grid', () => {
 
   it('falls into shards: every run in exactly one, of nearly one size', () => {
     fc.assert(fc.property(fc.integer({ min: 0, max: 60 }), fc.integer({ min: 1, max: 20 }), (size, k) => {
-      const cells = Array.from({ length: size }, (_, i) => i)
+      const cells = Array.from({ length: size }, (_, seed) => ({ seed, after: [] }) as unknown as Cell)
       const shards = Array.from({ length: k }, (_, i) => shardOf(cells, i + 1, k))
-      expect(shards.flat().sort((a, b) => a - b)).toEqual(cells)
+      expect(shards.flat().sort((a, b) => a.seed - b.seed)).toEqual(cells)
       const sizes = shards.map(({ length }) => length)
       expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThanOrEqual(1)
     }))
+  })
+
+  it('chains runs: a variant starts from another of the same seed, in the same shard', () => {
+    const variants = { first: {}, more: { start: { run: 'first', agent: 1, with: { run: 'first', agent: 0 } } }, apart: {} }
+    const cells = expand({ seeds: 3, variants })
+    expect(cells.map(({ id, after }) => [id, after]).slice(0, 3)).toEqual([['first-0', []], ['more-0', ['first-0', 'first-0']], ['apart-0', []]])
+    expect(configIn('/out', cells[4]).start).toMatchObject({ run: '/out/first-1', agent: 1, with: { run: '/out/first-1', agent: 0 } })
+    expect(configIn('/out', cells[3])).toBe(cells[3].config)
+    expect([1, 2].map((i) => shardOf(cells, i, 2).map(({ seed }) => seed))).toEqual([[0, 0, 0, 2, 2, 2], [1, 1, 1]])
+    expect(() => expand({ variants: { more: { start: { run: 'none', agent: 1 } } } })).toThrow('g.yaml: variant more: start.run: holds "none"; expected a variant that starts from no other run')
+    expect(() => expand({ variants: { ...variants, third: { start: { run: 'more', agent: 1 } } } })).toThrow('variant third: start.run: holds "more"')
   })
 
   it('shares a base among variants that start alike, and only those', () => {

@@ -100,7 +100,7 @@ describe('critic', () => {
 
   it('learns returns to go: what differs in the context, and the mean of what does not', used(async (critic) => {
     const config = configWith({ steps: 200 })
-    expect(targetsOf(texts, config, 0.5)).toEqual([0.5, 1, 0, 0, 0.25, 0.5, 0.25, 0])
+    expect(targetsOf(texts, config)).toEqual([0.5, 1, 0, 0, 0.25, 0.5, 0.25, 0])
     fitCritic(critic, texts, config)
     const values = await valuesOf(critic, texts, config)
     ;[0.25, 1, 0.25, 0, 0.25, 0.25, 0.25, 0.25].forEach((value, m) => expect(values[m]).toBeCloseTo(value, 1))

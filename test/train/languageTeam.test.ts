@@ -5,14 +5,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { initEngine, tf } from '../../src/train/backend.js'
 import { parseConfig, type ConfigInput } from '../../src/train/config.js'
 import { loadModel } from '../../src/train/languageModel.js'
-import { imitate } from '../../src/train/imitate.js'
-import { tokenBatch, type MarkedSequence } from '../../src/train/model/batch.js'
+import { tokenBatch } from '../../src/train/model/batch.js'
 import { runTraining, type RunOptions } from '../../src/train/run.js'
 import { startTeam } from '../../src/train/startTeam.js'
 import { disposeTeam, type Team } from '../../src/train/team.js'
 import { readTeamFile } from '../../src/train/teamFile.js'
-import { random, type Random } from '../../src/util/random.js'
 import { sharedPath } from '../shared.js'
+import { speaking } from './speaking.js'
 
 const models = sharedPath('models')
 const folder = mkdtempSync(join(tmpdir(), 'teamtr-language-'))
@@ -32,23 +31,6 @@ const config = (more: ConfigInput = {}) => parseConfig({
   evaluation: { problems: 2, every: 1 },
   ...more,
 })
-
-/** Random models that have been taught to say numbers: what they say is right often enough to learn from. */
-const speaking = async (from: ReturnType<typeof config>): Promise<Team> => {
-  const team = await startTeam(from)
-  for (const agent of team.agents) {
-    const before = agent.theta
-    const numbers = (count: number, random: Random): MarkedSequence[] => Array.from({ length: count }, () => {
-      const prompt = agent.voice.prompt(`${random.int(3)}+${random.int(3)}-${random.int(3)}=`, undefined)
-      const ids = [...prompt, ...tokenizerOf(agent).encode(String(random.int(3))), agent.voice.endToken]
-      return { ids, marked: [[prompt.length, ids.length]] }
-    })
-    agent.theta = await imitate(agent.policy, before, numbers, { steps: 60, batch: 8, learningRate: 0.02, random: random(1) })
-    before.dispose()
-  }
-  return team
-}
-const tokenizerOf = ({ pretrained }: Team['agents'][number]) => pretrained!.source.tokenizer()
 
 const run = async (name: string, more?: ConfigInput, options: Partial<RunOptions> = {}) =>
   runTraining(options.resume ? undefined : config(more), { folder: at(name), engine: 'test', ...options })

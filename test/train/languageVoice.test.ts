@@ -20,6 +20,7 @@ test.skipIf(!models)('each part of the protocol can be switched off', () => {
   expect(said({ ownRole: false }, 'Own.', 'Task.')).toBe(chat([{ role: 'system', content: 'Task.' }, user]))
   expect(said({ ownRole: false, taskRole: false }, 'Own.', 'Task.')).toBe(chat([user]))
   expect(said({ chatTemplate: false }, 'Own.', 'Task.')).toBe('Own.\n\nTask.\n\n1+1=\n\n')
+  expect(said({ chatTemplate: false, cue: '' })).toBe('1+1=')
 })
 
 test.skipIf(!models)('enable_thinking reaches the template only where the protocol says so', () => {

@@ -93,23 +93,93 @@ describe('runTraining', () => {
   it('starts over where it was killed before the first checkpoint', async () => {
     cpSync(at('whole'), at('early'), { recursive: true })
     rmSync(join(at('early'), 'checkpoints'), { recursive: true })
+    rmSync(join(at('early'), 'log.jsonl'))
     await run('early', {}, { resume: true })
     expect(log('early')).toBe(log('whole'))
   })
 
-  it('says when it goes on on another engine', async () => {
+  it('says when it goes on on another engine than it was begun on, and nothing where nothing is left to do', async () => {
+    cpSync(at('whole'), at('engines'), { recursive: true })
     const notices: string[] = []
-    await run('whole', undefined, { resume: true, engine: 'other', onNotice: (text) => notices.push(text) })
-    expect(notices).toEqual([expect.stringContaining('begun on test and goes on on other')])
+    const options = { resume: true, engine: 'other', onNotice: (text: string) => notices.push(text) }
+    await run('engines', undefined, options)
+    expect(notices).toEqual([])
+    for (const stages of [4, 5]) await run('engines', { stages }, options)
+    expect(notices).toEqual(Array(2).fill(expect.stringContaining('begun on test and goes on on other')))
+  })
+})
+
+describe('a run that cannot be continued is left as it is, and unlocked', () => {
+  const names = ['checkpoints', 'config.json', 'evaluations.jsonl', 'log.jsonl']
+  /** Every file of a run. */
+  const content = (name: string) => Object.fromEntries(readdirSync(at(name), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile()).map(({ parentPath, name }) => [join(parentPath, name), readFileSync(join(parentPath, name)).toString('base64')]))
+  const refused = async (name: string, message: RegExp, config?: ConfigInput) => {
+    const before = content(name)
+    await expect(run(name, config, { resume: true })).rejects.toThrow(message)
+    expect(content(name)).toEqual(before)
+    expect(readdirSync(at(name)).sort()).toEqual(expect.arrayContaining(names.filter((file) => file !== 'checkpoints')))
+    expect(readdirSync(at(name))).not.toContain('lock')
+  }
+  const damaged = (name: string, ...damages: [file: string, f: (bytes: Buffer) => Buffer | string][]) => {
+    cpSync(at('whole'), at(name), { recursive: true })
+    for (const [file, f] of damages) writeFileSync(join(at(name), file), f(readFileSync(join(at(name), file))))
+  }
+  const flip = (bytes: Buffer): Buffer => {
+    const other = Buffer.from(bytes)
+    other[Math.floor(bytes.length * 0.7)] ^= 1
+    return other
+  }
+  const nextDigit = (key: string) => (bytes: Buffer): string =>
+    bytes.toString().replace(new RegExp(`("${key}":\\D*)(\\d)`), (_, before: string, digit: string) => `${before}${(Number(digit) + 1) % 10}`)
+
+  it('updates without a checkpoint', async () => {
+    damaged('lost')
+    rmSync(join(at('lost'), 'checkpoints'), { recursive: true })
+    await refused('lost', /lost: log\.jsonl holds updates, but no checkpoint is there to continue from: put .*checkpoints back, or begin anew/)
   })
 
-  it('writes nothing, and unlocks, where the checkpoint is not of this configuration', async () => {
-    await run('wrong', {})
-    const config = JSON.parse(readFileSync(join(at('wrong'), 'config.json'), 'utf8')) as { model: { hidden: number } }
-    writeFileSync(join(at('wrong'), 'config.json'), JSON.stringify({ ...config, model: { ...config.model, hidden: 32 } }))
-    await expect(run('wrong', undefined, { resume: true }))
-      .rejects.toThrow(/agent-0\.safetensors: tensor .* of shape .*delete .*000009 to continue from checkpoint 000008/)
-    expect(readdirSync(at('wrong')).sort()).toEqual(['checkpoints', 'config.json', 'evaluations.jsonl', 'log.jsonl'])
+  it.each(['agent-1.safetensors', 'state.json', 'config.json', 'sha256'])('a bit that flipped in %s is found, and what to do works', async (file) => {
+    const name = `flipped-${file}`
+    damaged(name, [`checkpoints/000009/${file}`, flip])
+    await refused(name, /000009\/.*; delete .*000009 to continue from checkpoint 000008/)
+    rmSync(join(at(name), 'checkpoints', '000009'), { recursive: true })
+    await run(name, undefined, { resume: true })
+    expect(log(name)).toBe(log('whole'))
+  })
+
+  it('an edited digit, and a list of sums that was cut short', async () => {
+    damaged('edited', ['checkpoints/000009/state.json', nextDigit('beta')])
+    await refused('edited', /000009\/state\.json: is damaged.*; delete .*000009 to continue from checkpoint 000008/)
+    damaged('cut', ['checkpoints/000009/sha256', (bytes) => bytes.subarray(0, -5)])
+    await refused('cut', /000009\/sha256: is damaged: it does not list state\.json; delete /)
+  })
+
+  it('names no checkpoint that is damaged too', async () => {
+    damaged('both', ['checkpoints/000008/agent-0.safetensors', flip], ['checkpoints/000009/agent-0.safetensors', flip])
+    await refused('both', /000009\/agent-0\.safetensors: is damaged.*; there is no whole checkpoint before it: begin anew in another folder$/)
+    damaged('old')
+    for (const checkpoint of ['000008', '000009']) rmSync(join(at('old'), 'checkpoints', checkpoint, 'sha256'))
+    await refused('old', /000009\/sha256: missing; the checkpoint is damaged, or of an earlier version of teamtr; there is no whole/)
+  })
+
+  it('a line of the log or of the evaluations that was altered', async () => {
+    damaged('log', ['log.jsonl', nextDigit('surrogate')])
+    await refused('log', /log\/log\.jsonl: is not what it was when the latest checkpoint was made/)
+    damaged('evaluations', ['evaluations.jsonl', nextDigit('reward')])
+    await refused('evaluations', /evaluations\.jsonl: is not what it was when the latest checkpoint was made/)
+  })
+
+  it('a config.json that is not that of the checkpoint: the checkpoint is not blamed, and what to do works', async () => {
+    damaged('emptied', ['config.json', () => '{}'])
+    await refused('emptied', /^.*emptied\/config\.json: task\.modulus: holds \d+; the run has 3, as .*000009\/config\.json says: copy that here$/)
+    cpSync(join(at('emptied'), 'checkpoints', '000009', 'config.json'), join(at('emptied'), 'config.json'))
+    await run('emptied', undefined, { resume: true })
+    expect(log('emptied')).toBe(log('whole'))
+  })
+
+  it('fewer stages than are done', async () => {
+    await refused('whole', /stages: holds 2; the run in .*whole has done 9 updates: expected at least 3/, { stages: 2 })
   })
 })
 

@@ -48,6 +48,21 @@ export const draw = (scores: Float32Array, { temperature, topK, topP }: Sampling
   return { token, logProb, samplingLogProb: tempered - Math.log(total) }
 }
 
+/**
+ * log of the probability that a token is drawn with; one that top-k or top-p would leave out (another engine may round otherwise) counts as the last that
+ * they leave.
+ *
+ * @param scores a row of logits, or of log-probabilities; temperature > 0
+ */
+export const logProbabilityDrawn = (scores: Float32Array, token: number, { temperature, topK, topP }: Sampling): number => {
+  const top = scores.reduce((most, score) => Math.max(most, score), -Infinity)
+  const weights = Float64Array.from(scores, (score) => Math.exp((score - top) / temperature))
+  const all = weights.reduce((sum, weight) => sum + weight, 0)
+  const kept = keep(scores, weights, all, topK, topP)
+  const total = kept ? kept.reduce((sum, v) => sum + weights[v], kept.includes(token) ? 0 : weights[token]) : all
+  return (scores[token] - top) / temperature - Math.log(total)
+}
+
 const index = (found: number): number | undefined => (found < 0 ? undefined : found)
 
 /**
