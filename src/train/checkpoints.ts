@@ -152,6 +152,12 @@ const checkWhole = (folder: string, config: Config, name: string): void => {
   if (other) throw new InputError(`${fileIn.config(folder)}: ${other.path}: holds ${show(other.a)}; the run has ${show(other.b)}, as ${own} says: copy that here`)
 }
 
+/** @throws InputError when the latest checkpoint, if there is one, is damaged or of another configuration, saying how to go on */
+export const checkLatest = (folder: string, config: Config): void => {
+  const latest = checkpointNames(folder).at(-1)
+  if (latest !== undefined) checkWhole(folder, config, latest)
+}
+
 /**
  * A checkpoint of a run: the latest, or the one of that name.
  *

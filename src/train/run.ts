@@ -1,7 +1,7 @@
 import { InputError } from '../util/errors.js'
 import { writeAtomic } from '../util/files.js'
 import { updatesInStage, type Config } from './config.js'
-import { readCheckpoint, updatesDone, writeCheckpoint, type Saved } from './checkpoints.js'
+import { checkLatest, readCheckpoint, updatesDone, writeCheckpoint, type Saved } from './checkpoints.js'
 import { exportTeam } from './exportTeam.js'
 import { checkTemporaryFolder } from './graph.js'
 import { openEnvironment, type OpenEnvironment } from './openEnvironment.js'
@@ -64,9 +64,12 @@ export const runTraining = async (config: Config | undefined, options: RunOption
     }
     return continueRun(config, { environment, team: models }, options).finally(unlock)
   }
-  const own = resumedConfig(options.folder, config, options.where ?? 'config')
+  const recorded = resumedConfig(options.folder, undefined, '')
   const unlock = lock(options.folder)
   try {
+    // First whether the run is what it was, then whether it is the one that is wanted.
+    checkLatest(options.folder, recorded)
+    const own = resumedConfig(options.folder, config, options.where ?? 'config')
     const environment = await openEnvironment(own)
     return await continueRun(own, { environment, ...readCheckpoint(options.folder, own) }, options)
   } finally {

@@ -173,6 +173,7 @@ describe('a run that cannot be continued is left as it is, and unlocked', () => 
   it('a config.json that is not that of the checkpoint: the checkpoint is not blamed, and what to do works', async () => {
     damaged('emptied', ['config.json', () => '{}'])
     await refused('emptied', /^.*emptied\/config\.json: task\.modulus: holds \d+; the run has 3, as .*000009\/config\.json says: copy that here$/)
+    await refused('emptied', /emptied\/config\.json: task\.modulus: .*copy that here$/, {})
     cpSync(join(at('emptied'), 'checkpoints', '000009', 'config.json'), join(at('emptied'), 'config.json'))
     await run('emptied', undefined, { resume: true })
     expect(log('emptied')).toBe(log('whole'))
