@@ -1,11 +1,12 @@
 import { existsSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { InvalidArgumentError, type Command } from 'commander'
-import { methodList } from '../train/methods.js'
+import { methodList, methodNames } from '../train/methods.js'
 import type { Estimate } from '../train/stage.js'
 import type { RunSummary } from '../train/summary.js'
 import { duration, progress, type Progress } from '../util/progress.js'
 import { textTable } from '../util/table.js'
+import { numberIn } from './promptOptions.js'
 
 interface Options {
   readonly out?: string
@@ -26,9 +27,9 @@ export const addTrain = (program: Command): void => {
     .argument('[config]', 'YAML or JSON; every field has a default, and without a file all are used: the relay team of three')
     .option('--out <folder>', 'the run folder (default: runs/CONFIG-METHOD-SEED)')
     .option('--resume', 'continue the run in the folder; more --stages may be asked for')
-    .option('--method <name>', 'one of those below')
-    .option('--seed <number>', 'everything random follows from it', whole)
-    .option('--stages <number>', 'stages; in each, every agent is updated once', whole)
+    .option('--method <name>', 'one of those below', method)
+    .option('--seed <number>', 'everything random follows from it', numberIn(0, 2 ** 31 - 1, true))
+    .option('--stages <number>', 'stages; in each, every agent is updated once', numberIn(0, 1e6, true))
     .option('--base <folder>', 'start from the warmed-up team of this run folder of no updates (--stages 0) instead of warming one up')
     .option('--engine <name>', 'tensorflow, webgpu, wasm or cpu (default: $TEAMTR_ENGINE, else the fastest that is set up)')
     .option('--json', 'print the summary as one line of JSON')
@@ -54,9 +55,9 @@ Examples:
     .action(train)
 }
 
-const whole = (text: string): number => {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('expected a whole number')
-  return Number(text)
+const method = (name: string): string => {
+  if (!methodNames.includes(name)) throw new InvalidArgumentError(`expected one of ${methodNames.join(', ')}`)
+  return name
 }
 
 const train = async (file: string | undefined, options: Options): Promise<void> => {
@@ -168,4 +169,17 @@ const readable = (s: RunSummary): string => [
     s.largestKl.toFixed(4), s.rollouts.toLocaleString('en'), s.tokens.toLocaleString('en'),
     (s.seconds.update + s.seconds.rollouts).toFixed(1),
   ]]),
+  ...diagnosed(s),
 ].join('\n')
+
+/** What the diagnostics measured, where there were any. */
+const diagnosed = ({ metrics: { staleGap, drift, stability, coordination }, metrics, seconds }: RunSummary): string[] => {
+  const rows = [
+    ...(staleGap ? [['Δ_stale, raw', interval(staleGap.raw)], ['Δ_stale, signed', interval(staleGap.signed)], ['Δ_stale without noise', staleGap.corrected.toFixed(4)]] : []),
+    ...(drift ? [['D_occ', interval(drift)]] : []),
+    ...(coordination ? [['coordination', interval(coordination)], ['repair', coordination.foreign.toFixed(3)]] : []),
+    ...(staleGap && stability ? [['spread of the last stages\' rewards', `${stability.deviation.toFixed(4)}  (sampling: ${stability.noise.toFixed(4)})`]] : []),
+    ...(staleGap ? [['tokens and seconds of the diagnostics', `${metrics.tokens.toLocaleString('en')}, ${seconds.diagnostics.toFixed(1)} s`]] : []),
+  ]
+  return rows.length > 0 ? ['', textTable(['a stage', '95 % interval'], rows)] : []
+}

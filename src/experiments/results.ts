@@ -206,7 +206,7 @@ const round = (x: number | null | undefined): number | null => (typeof x !== 'nu
 
 /** A row for each protocol that a run's team was measured under: the variant is VARIANT.PROTOCOL, its `gain` that over one episode. */
 const protocolRows = (cells: readonly Cell[], folderOf: (cell: Cell) => string, columns: readonly string[]): Row[] =>
-  cells.flatMap((cell) => (protocolsIn(folderOf(cell))?.results ?? []).filter(({ protocol }) => protocol !== 'once').map(({ protocol, oracle, tokens, reward, gain }): Row => {
+  cells.flatMap((cell) => (protocolsIn(folderOf(cell))?.results ?? []).map(({ protocol, oracle, tokens, reward, gain }): Row => {
     const name = `${cell.variant}.${protocol}${oracle ? '-oracle' : ''}`
     const measured = { reward_before: round(reward.estimate - gain.estimate), reward_after: round(reward.estimate), gain: round(gain.estimate), tokens_per_problem: round(tokens) }
     return { ...Object.fromEntries(columns.map((column) => [column, null])), ...identity(cell), variant: name, level: name, method: protocol, ...measured }

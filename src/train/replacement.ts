@@ -17,7 +17,7 @@ import { contextSpace } from './contextSpace.js'
 import { environment } from './environment.js'
 import { compareEvaluations } from './evaluateTeam.js'
 import { exactReplacement, type ExactReplacement } from './exactReplacement.js'
-import { exactTeam } from './exactTeam.js'
+import { exactTeam, messageLaw, teamOfLaws, type ExactTeam } from './exactTeam.js'
 import { adamStart } from './model/adam.js'
 import { rollout } from './rollout.js'
 import { firstDifference, readRun, type RecordedRun } from './runFolder.js'
@@ -143,7 +143,7 @@ export const replaceAgent = async (
       owned.push({ router: [], agents: [final] })
     }
     const aligned = start.align.contexts > 0 ? await swapped(final) : null
-    const exact = await exactly([teamBefore, teamWith(newcomer.agent), ...(aligned ? [teamWith(final)] : [])])
+    const exact = await exactly([newcomer.agent, ...(aligned ? [final] : [])])
 
     const team = cloneTeam(teamWith(final))
     team.agents.forEach((agent, i) => {
@@ -165,12 +165,13 @@ export const replaceAgent = async (
     }
     return { team, report }
 
-    async function exactly(teams: readonly Team[]): Promise<ExactReplacement | null> {
+    async function exactly(agents: readonly Agent[]): Promise<ExactReplacement | null> {
       const space = enumerated(() => contextSpace(task, teamBefore, heldOut, { gamma, maxTokens, limit: LIMIT }))
       if (!space) return null
-      const all = []
-      for (const each of teams) all.push(await exactTeam(space, each, { temperature }))
-      return exactReplacement(space, index, all[0], all[1], all[2])
+      const was = await exactTeam(space, teamBefore, { temperature })
+      const swapped: ExactTeam[] = []
+      for (const agent of agents) swapped.push(teamOfLaws(space, was.laws.with(index, await messageLaw(space, index, agent, { temperature }))))
+      return exactReplacement(space, index, was, swapped[0], swapped[1])
     }
   } finally {
     owned.forEach(disposeTeam)

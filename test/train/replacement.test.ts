@@ -21,7 +21,7 @@ const small: ConfigInput = {
   model: { layers: 1, hidden: 16, heads: 2, intermediate: 16 },
   warmup: { steps: 150, episodes: 64, learningRate: 4e-3 },
   rollout: { prompts: 12, group: 4 },
-  evaluation: { problems: 60, every: 1 },
+  evaluation: { problems: 40, every: 1 },
   stages: 2,
 }
 /** A newcomer that has seen little. */
@@ -49,13 +49,13 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 describe('a swap', () => {
   it('is nearer to the team as it was after stage 0, exactly: in return and divergence', () => {
     const { agent, added, before, direct, aligned, exact } = readSwap(at('aligned'))
-    expect([agent, added, before.rewards.length]).toEqual([2, false, 60])
+    expect([agent, added, before.rewards.length]).toEqual([2, false, 40])
     expect(exact!.before.J - exact!.direct.J).toBeGreaterThan(0.05)
     expect(Math.abs(exact!.before.J - exact!.aligned!.J)).toBeLessThan(0.5 * (exact!.before.J - exact!.direct.J))
     expect(exact!.aligned!.kl.message).toBeLessThan(0.2 * exact!.direct.kl.message)
-    // What is sampled estimates what is exact: of one team each with one episode of 60 problems, within 4 standard errors.
+    // What is sampled estimates what is exact: of one team each with one episode of 40 problems, within 4 standard errors.
     for (const [sampled, { reward }] of [[before, exact!.before], [direct, exact!.direct], [aligned!, exact!.aligned!]] as const) {
-      expect(Math.abs(sampled.reward.estimate - reward)).toBeLessThan(4 * Math.sqrt((reward * (1 - reward)) / 60) + 0.02)
+      expect(Math.abs(sampled.reward.estimate - reward)).toBeLessThan(4 * Math.sqrt((reward * (1 - reward)) / 40) + 0.02)
     }
     expect(direct.shock.estimate).toBeCloseTo(before.reward.estimate - direct.reward.estimate, 12)
     expect(direct.kl.low).toBeGreaterThan(aligned!.kl.high)
