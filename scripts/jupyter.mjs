@@ -1,9 +1,9 @@
 /** Find Jupyter, or install it into the project's cache, and say what was done. */
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { cacheRoot } from './native/cache.mjs'
+import { cacheRoot, makeFolder } from './native/cache.mjs'
 
 export const root = fileURLToPath(new URL('..', import.meta.url))
 const venv = join(cacheRoot(), 'jupyter')
@@ -17,7 +17,12 @@ export const jupyterPython = () => {
   const python = join(bin, 'python')
   if (existsSync(python) && works(python, ['-c', 'import jupyterlab, nbclient, nbconvert'])) return python
   console.error(`Jupyter: installing ${packages.join(', ')} into ${venv} (once; remove that folder to undo)`)
-  mkdirSync(cacheRoot(), { recursive: true })
+  try {
+    makeFolder(cacheRoot())
+  } catch (error) {
+    console.error(`Jupyter: ${cacheRoot()}: cannot be made: ${error.message}; XDG_CACHE_HOME names a folder for caches`)
+    process.exit(1)
+  }
   const steps = [
     ['python3', ['-m', 'venv', '--clear', venv]],
     [python, ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...packages]],

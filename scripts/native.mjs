@@ -20,7 +20,7 @@ import { basename, dirname, join } from 'node:path'
 import { homedir } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { cacheRoot, ensureFolder, hash } from './native/cache.mjs'
+import { cacheRoot, ensureFolder, hash, makeFolder } from './native/cache.mjs'
 import { platforms, pythonTag, tensorflowVersion, wheels } from './native/wheels.mjs'
 
 const help = `Usage: npm run native [-- OPTIONS]
@@ -67,7 +67,7 @@ const main = () => {
 
   const error = loadError(join(built, basename(target)))
   if (error !== undefined) throw new Unavailable(`the binding does not load: ${error}`)
-  mkdirSync(dirname(target), { recursive: true })
+  makeFolder(dirname(target))
   for (const { name } of compilations) replaceFile(join(dirname(target), name), readFileSync(join(built, name)))
   replaceFile(stampFile, JSON.stringify({ variant, tensorflow: tensorflowVersion, libraries }))
   const seconds = ((performance.now() - start) / 1000).toFixed(1)

@@ -7,10 +7,10 @@
  * Prints the folder of each; where one cannot be had, one line says why and the exit code is 1.
  */
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { cacheRoot } from './native/cache.mjs'
+import { cacheRoot, makeFolder } from './native/cache.mjs'
 
 const llamaVersion = '3.21.1'
 const platform = { linux: 'linux', darwin: 'mac' }[process.platform]
@@ -67,7 +67,7 @@ export const setUp = (name) => {
   const old = `${path}.${process.pid}.old.tmp`
   try {
     rmSync(temporary, { recursive: true, force: true })
-    mkdirSync(temporary, { recursive: true })
+    makeFolder(temporary)
     peers[name].fill(temporary)
     writeFileSync(join(temporary, 'ready.json'), JSON.stringify(wants))
     // Another process may have been faster.

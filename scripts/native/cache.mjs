@@ -10,10 +10,27 @@ import {
   closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, readSync, renameSync, rmSync, statSync, writeFileSync,
 } from 'node:fs'
 import { homedir } from 'node:os'
-import { join, relative, sep } from 'node:path'
+import { dirname, join, relative, sep } from 'node:path'
 
 /** `$XDG_CACHE_HOME/teamtr`, else `~/.cache/teamtr`. */
 export const cacheRoot = () => join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'teamtr')
+
+/**
+ * Make a folder and those above it, where they are missing. (Node's own `recursive` never returns where a parent exists and refuses the folder with
+ * ENOENT, as /proc does: v20.)
+ *
+ * @param {string} folder
+ * @throws what mkdir throws
+ */
+export const makeFolder = (folder) => {
+  if (existsSync(folder)) return
+  makeFolder(dirname(folder))
+  try {
+    mkdirSync(folder)
+  } catch (error) {
+    if (error.code !== 'EEXIST') throw error // another process was quicker
+  }
+}
 
 /**
  * The folder `name` of the cache, complete and unaltered: as it is, or filled anew.
@@ -26,7 +43,7 @@ export const cacheRoot = () => join(process.env.XDG_CACHE_HOME || join(homedir()
 export const ensureFolder = (root, name, fill) => {
   const folder = join(root, name)
   if (fault(folder) === undefined) return folder
-  mkdirSync(root, { recursive: true })
+  makeFolder(root)
   sweep(root)
   const temporary = join(root, `${name}.${process.pid}.tmp`)
   try {

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import type { ConfigInput } from '../train/config.js'
@@ -70,13 +70,17 @@ Exit codes: 0 done, 2 a wrong option or file.`)
 }
 
 const demo = async (options: Options): Promise<void> => {
-  const [{ writableFolder }, { initEngine }] = await Promise.all([import('../util/files.js'), import('../train/backend.js')])
+  const [{ writableFolder }, { initEngine }, { checkTemporaryFolder }] = await Promise.all([
+    import('../util/files.js'), import('../train/backend.js'), import('../train/graph.js'),
+  ])
   const { seed } = options
   const out = options.out ?? join('runs', options.quick ? 'demo-quick' : 'demo')
   const size = options.quick ? quick : full
   const codes = options.gn === undefined ? undefined : { secrets: await readCodes(options.gn), source: `AR-Bench, ${options.gn}` }
   const engine = await initEngine(options.engine)
-  for (const name of ['teamtr', 'stale', 'guessing', 'report']) writableFolder(join(out, name))
+  checkTemporaryFolder()
+  await checkFolder(size, seed, out)
+  for (const name of [...runNames, 'report']) writableFolder(join(out, name))
   const note = (text: string): void => { process.stdout.write(`${text}\n`) }
   note(`engine: ${engine.name} (${engine.why})`)
 
@@ -91,6 +95,29 @@ const demo = async (options: Options): Promise<void> => {
   const { demoText, writeDemoReport } = await import('./demoReport.js')
   const page = await writeDemoReport(join(out, 'report'), results)
   note(`\n${demoText(results)}\n\nreport: ${page}\nruns:   ${runs.map(({ folder }) => folder).join(', ')}`)
+}
+
+const runNames = ['teamtr', 'stale', 'guessing'] as const
+
+/** What each run trains. */
+const configOf = (size: Size, seed: number, run: typeof runNames[number]): ConfigInput =>
+  run === 'guessing'
+    ? { ...size.guessing, seed, task: { name: 'guessing', turns: TRAINING_TURNS, shaping: 'score' } }
+    : { ...size.relay, seed, method: run }
+
+/** @throws InputError when the folder, or one of the runs' below it, holds what is not this demo's */
+const checkFolder = async (size: Size, seed: number, out: string): Promise<void> => {
+  const [{ InputError }, { show }, { parseConfig }, { checkVacant, fileIn, resumedConfig }] = await Promise.all([
+    import('../util/errors.js'), import('../util/validate.js'), import('../train/config.js'), import('../train/runFolder.js'),
+  ])
+  const own: readonly string[] = [...runNames, 'report']
+  const other = existsSync(out) && statSync(out).isDirectory() ? readdirSync(out).find((name) => !own.includes(name) && !name.startsWith('.')) : undefined
+  if (other !== undefined) throw new InputError(`${out}: holds ${show(other)}, which is not the demo's; choose another --out`)
+  for (const name of runNames) {
+    const folder = join(out, name)
+    if (existsSync(fileIn.config(folder))) resumedConfig(folder, parseConfig(configOf(size, seed, name), 'demo'), 'demo')
+    else if (existsSync(folder)) checkVacant(folder)
+  }
 }
 
 /** The codes of AR-Bench's file. @throws InputError when it cannot be read */
@@ -146,7 +173,7 @@ const trainRelay = async (size: Size, seed: number, out: string, engine: Engine)
   bar.end()
   const runs: DemoRun[] = []
   for (const { method, folder } of folders) {
-    const { team, updates, evaluations } = await train(`relay, ${method}`, { ...size.relay, seed, method }, folder, engine, base)
+    const { team, updates, evaluations } = await train(`relay, ${method}`, configOf(size, seed, method), folder, engine, base)
     disposeTeam(team)
     runs.push({
       method, folder, evaluations,
@@ -172,7 +199,7 @@ const playGuessing = async (
     ? given.secrets.map(tasks.guessingProblem)
     : tasks.guessingProblems(form, 'test', size.games, stream(seed, 'evaluation problems'))
   const secrets = problems.map(({ secret }) => secret)
-  const config: ConfigInput = { ...size.guessing, seed, task: { name: 'guessing', turns: TRAINING_TURNS, shaping: 'score' } }
+  const config = configOf(size, seed, 'guessing')
   const game = tasks.guessing(form)
   const play = async (name: string, team: Team): Promise<GuessingPlayer> => {
     const { episodes } = await rollout(game as unknown as Task, team, problems, {

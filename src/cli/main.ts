@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { distance } from 'fastest-levenshtein'
 import { InputError, oneLine } from '../util/errors.js'
 import { addAdapters } from './adapters.js'
 import { addCheck } from './check.js'
@@ -28,8 +29,11 @@ import { addWorstCase } from './worstCase.js'
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
 
-/** What commander has to say of a wrong option, as one line. */
-const said = (text: string): string => text.trim().replace(/^error: /, '').replace(/\.?\s*\n\s*/g, ' ').replace(/\.$/, '')
+/** What commander has to say of a wrong option, as one line. What it takes for near (three letters of five) need not be. */
+const said = (text: string): string =>
+  text.trim().replace(/^error: /, '').replace(/\.?\s*\n\s*/g, ' ').replace(/\.$/, '')
+    .replace(/'([^']*)' \(Did you mean (?:one of )?([\w-]+).*\?\)$/, (all, given: string, near: string) =>
+      (distance(given, near) <= Math.max(2, given.length / 3) ? all : `'${given}'`))
 
 const program = new Command('teamtr')
   .description('Trust-region fine-tuning of multi-agent LLM teams (TeamTR): theory, training, figures')
@@ -72,9 +76,12 @@ program.helpCommand('help [command]')
 
 // A reader that has seen enough (`teamtr … | head`) is no error. What goes to files too is written there before it is printed.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error
-  process.exit()
+  if (error.code === 'EPIPE') process.exit()
+  process.stderr.write(`teamtr: standard output: cannot be written: ${error.message}\n`)
+  process.exit(2)
 })
+// Where nothing can be said, the work goes on.
+process.stderr.on('error', () => undefined)
 
 /** Exit codes: 0 done, 1 a check failed, 2 the input was wrong. */
 const run = async (): Promise<void> => {

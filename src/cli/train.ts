@@ -1,11 +1,12 @@
 import { existsSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { InvalidArgumentError, type Command } from 'commander'
-import { methodList } from '../train/methods.js'
+import { methodList, methodNames } from '../train/methods.js'
 import type { Estimate } from '../train/stage.js'
 import type { RunSummary } from '../train/summary.js'
 import { duration, progress, type Progress } from '../util/progress.js'
 import { textTable } from '../util/table.js'
+import { numberIn } from './promptOptions.js'
 
 interface Options {
   readonly out?: string
@@ -26,9 +27,9 @@ export const addTrain = (program: Command): void => {
     .argument('[config]', 'YAML or JSON; every field has a default, and without a file all are used: the relay team of three')
     .option('--out <folder>', 'the run folder (default: runs/CONFIG-METHOD-SEED)')
     .option('--resume', 'continue the run in the folder; more --stages may be asked for')
-    .option('--method <name>', 'one of those below')
-    .option('--seed <number>', 'everything random follows from it', whole)
-    .option('--stages <number>', 'stages; in each, every agent is updated once', whole)
+    .option('--method <name>', 'one of those below', method)
+    .option('--seed <number>', 'everything random follows from it', numberIn(0, 2 ** 31 - 1, true))
+    .option('--stages <number>', 'stages; in each, every agent is updated once', numberIn(0, 1e6, true))
     .option('--base <folder>', 'start from the warmed-up team of this run folder of no updates (--stages 0) instead of warming one up')
     .option('--engine <name>', 'tensorflow, webgpu, wasm or cpu (default: $TEAMTR_ENGINE, else the fastest that is set up)')
     .option('--json', 'print the summary as one line of JSON')
@@ -36,6 +37,9 @@ export const addTrain = (program: Command): void => {
 The folder holds config.json (complete: it can be trained again), log.jsonl (one line per update), evaluations.jsonl (held-out
 problems) and the latest two checkpoints. Stopped by Ctrl-C or killed, the run continues with --resume and the same numbers as if it
 had not been. A repeated run writes the same log but for "seconds", the last entry of each line.
+
+A team of language models (team.agents: a list of {model, adapter, name, role}, or team: {file: team.json}) leaves adapters/agent-0 … as PEFT
+folders and a team.json for teamtr eval. rollout.server lets an inference server (vLLM) do the sampling.
 
 Methods, all of them settings of one loop; what a method brings for other sections stands beneath what the configuration says there:
 ${methodList()}
@@ -45,14 +49,15 @@ Exit codes: 0 done, 2 wrong input (nothing is changed then), 130 stopped by Ctrl
 Examples:
   teamtr train
   teamtr train configs/relay-3.yaml --seed 1
+  teamtr train configs/smollm2-team.yaml
   teamtr train configs/relay-3.yaml --method stale --out runs/stale
   teamtr train --resume --out runs/stale --stages 80`)
     .action(train)
 }
 
-const whole = (text: string): number => {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('expected a whole number')
-  return Number(text)
+const method = (name: string): string => {
+  if (!methodNames.includes(name)) throw new InvalidArgumentError(`expected one of ${methodNames.join(', ')}`)
+  return name
 }
 
 const train = async (file: string | undefined, options: Options): Promise<void> => {

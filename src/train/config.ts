@@ -3,6 +3,7 @@ import { InputError } from '../util/errors.js'
 import { show, validate } from '../util/validate.js'
 import { limitsOf, taskSchema } from './environment.js'
 import { methodNamed, methodNames, withDefaultsOfMethod } from './methods.js'
+import { decoderSizes } from './model/config.js'
 import { peftName, projections } from './model/projections.js'
 import { agentSchema } from './teamSchema.js'
 
@@ -36,8 +37,7 @@ const methodSchema = z
 const count = z.int().min(1).max(1e6)
 const section = <S extends z.ZodRawShape>(shape: S) => z.strictObject(shape).prefault({} as never)
 
-/** A decoder that is trained from scratch. `model/config.ts` has the meaning of each. */
-const decoderSizes = { layers: count, hidden: count, heads: count, kvHeads: count.optional(), intermediate: count }
+const { layers, hidden, heads, intermediate } = decoderSizes
 
 /** A team that is not new: that of another run at its end, with one agent in the place of another, or one more (replacement.ts). */
 const startSchema = z.strictObject({
@@ -133,7 +133,7 @@ export const configSchema = z.strictObject({
   }),
   /** The decoder that each agent is that is trained from scratch, where `team.models` says nothing else. */
   model: section({
-    ...decoderSizes, layers: count.default(2), hidden: count.default(64), heads: count.default(4), intermediate: count.default(172),
+    ...decoderSizes, layers: layers.default(2), hidden: hidden.default(64), heads: heads.default(4), intermediate: intermediate.default(172),
   }),
   /** What is trained of a language model: an adapter (the default), or all of it. A decoder from scratch is trained whole. */
   tuning: z.enum(['lora', 'full']).optional(),
@@ -203,10 +203,10 @@ export const configSchema = z.strictObject({
   }),
   /** The decoder whose values an advantage may be compared with, and how it learns; there is one only with `advantage.baseline: value`. */
   critic: section({
-    layers: count.default(1),
-    hidden: count.default(32),
-    heads: count.default(2),
-    intermediate: count.default(64),
+    layers: layers.default(1),
+    hidden: hidden.default(32),
+    heads: heads.default(2),
+    intermediate: intermediate.default(64),
     /** Of a shared context it reads the last so many bytes. */
     bytes: count.default(512),
     /** Of Adam, on each set of rollouts. */

@@ -63,6 +63,11 @@ export const compileGraph = (f: TensorFunction, example: tf.Tensor[]): Graph => 
   }
 }
 
+/** Where graphs can be made: see that they have a folder to be made in. @throws InputError when it cannot be written */
+export const checkTemporaryFolder = (): void => {
+  if (compiles()) rmSync(temporaryFolder(), { recursive: true })
+}
+
 const temporaryFolder = (): string => {
   try {
     return mkdtempSync(join(tmpdir(), 'teamtr-graph-'))

@@ -3,6 +3,7 @@ import { writeAtomic } from '../util/files.js'
 import { updatesInStage, type Config } from './config.js'
 import { readCheckpoint, updatesDone, writeCheckpoint, type Saved } from './checkpoints.js'
 import { exportTeam } from './exportTeam.js'
+import { checkTemporaryFolder } from './graph.js'
 import { openEnvironment, type OpenEnvironment } from './openEnvironment.js'
 import { checkStart, replaceAgent } from './replacement.js'
 import { createRun, fileIn, lengthOf, lock, openLines, readRun, resumedConfig, writeConfig, type RecordedRun } from './runFolder.js'
@@ -10,6 +11,7 @@ import { startTeam } from './startTeam.js'
 import type { StageState, UpdateRecord } from './stage.js'
 import { cloneTeam, disposeTeam, type Team } from './team.js'
 import { trainTeam, type EvaluationRecord } from './trainTeam.js'
+import { checkMemory } from './warmup.js'
 
 export interface RunOptions {
   /** The run's folder. */
@@ -47,7 +49,9 @@ export interface RunResult extends RecordedRun {
 export const runTraining = async (config: Config | undefined, options: RunOptions): Promise<RunResult> => {
   if (!options.resume) {
     if (!config) throw new InputError('a new run needs a configuration')
-    // What the configuration points at is opened before anything is written.
+    // What cannot be is found, and what the configuration points at is opened, before anything is written.
+    checkTemporaryFolder()
+    if (!config.team.members) checkMemory(config, options.where ?? 'config')
     if (config.start && !options.base) checkStart(config, config.start)
     const environment = await openEnvironment(config)
     const models = config.team.members && !options.base ? await startTeam(config, { folder: options.folder }) : undefined

@@ -52,10 +52,10 @@ export const createRun = (folder: string, config: Config): (() => void) => {
   return unlock
 }
 
-/** @throws InputError when a folder that holds no run holds something else */
+/** @throws InputError when a folder that is there and holds no run holds something else */
 export const checkVacant = (folder: string): void => {
   // A process killed before it wrote config.json leaves these.
-  if (!existsSync(folder) || readdirSync(folder).every((name) => name === 'lock' || name.endsWith('.tmp'))) return
+  if (readdirSync(folder).every((name) => name === 'lock' || name.endsWith('.tmp'))) return
   throw new InputError(`${folder}: is not empty and holds no run; choose another --out`)
 }
 

@@ -1,4 +1,6 @@
+import { totalmem } from 'node:os'
 import type { Problem, Task } from '../tasks/task.js'
+import { InputError } from '../util/errors.js'
 import type { Random } from '../util/random.js'
 import { tf } from './backend.js'
 import { charTokenizer, type Tokenizer } from './charTokenizer.js'
@@ -10,7 +12,7 @@ import { adamStart } from './model/adam.js'
 import type { MarkedSequence } from './model/batch.js'
 import { decoderSchema } from './model/config.js'
 import { decoderPolicy } from './model/decoderPolicy.js'
-import { initialTheta } from './model/layout.js'
+import { initialTheta, layoutSize } from './model/layout.js'
 import type { Policy } from './policy.js'
 import { stream } from './streams.js'
 import type { Team } from './team.js'
@@ -38,6 +40,17 @@ export const decodersOf = (config: Config): ReturnType<typeof decoderOf>[] => {
     if (!known.has(key)) known.set(key, decoderOf(config, model))
     return known.get(key)!
   })
+}
+
+/** @throws InputError when a team of decoders that are trained from scratch is larger than this machine's memory */
+export const checkMemory = (config: Config, where: string): void => {
+  const parameters = decodersOf(config).reduce((sum, { policy }) => sum + layoutSize(policy.layout), 0)
+  // θ and Adam's two moments, in float32; gradients and what is computed come on top.
+  const [needed, present] = [12 * parameters, Math.min(totalmem(), process.constrainedMemory() || Infinity)]
+  if (needed <= present) return
+  const gigabytes = (bytes: number): string => `${(bytes / 2 ** 30).toLocaleString('en', { maximumFractionDigits: 0 })} GiB`
+  const size = `${parameters.toLocaleString('en')} parameters in ${config.team.agents} agents`
+  throw new InputError(`${where}: model: ${size} need at least ${gigabytes(needed)} of memory; this machine has ${gigabytes(present)}`)
 }
 
 /**

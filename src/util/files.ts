@@ -13,6 +13,8 @@ export const readText = (file: string): string => {
   try {
     const status = statSync(file)
     if (status.isCharacterDevice() || status.isBlockDevice()) throw new InputError(`${file}: is a device; a file is needed`)
+    // A pipe that the shell opened has a writer; another may never get one.
+    if (status.isFIFO() && !/^\/(dev\/(stdin|fd\/\d+)|proc\/self\/fd\/\d+)$/.test(file)) throw new InputError(`${file}: is a named pipe; a file is needed`)
     if (status.size > MAX_TEXT) throw new InputError(`${file}: ${status.size} bytes; at most ${MAX_TEXT} are read`)
     return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file))
   } catch (error) {
@@ -40,7 +42,7 @@ export const readConfig = (file: string): unknown => {
   if (file.endsWith('.json')) return readJson(file)
   const text = readText(file)
   try {
-    return parseYaml(text)
+    return parseYaml(text, { logLevel: 'error' })
   } catch (error) {
     throw new InputError(`${file}: is not valid YAML: ${messageOf(error).split('\n')[0].replace(/:$/, '')}`)
   }

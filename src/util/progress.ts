@@ -1,4 +1,7 @@
-/** Progress on standard error: one line, rewritten in place, with rate and time left; nothing when it is not a terminal, nothing in the first two seconds. */
+/**
+ * Progress on standard error, nothing in the first two seconds. On a terminal one line, rewritten in place, with rate and time left; elsewhere a plain
+ * line after these two seconds, and one every half minute, so that a log tells that something goes on.
+ */
 export interface Progress {
   /** `done` of `total` units; `note` is appended (for example the current return). */
   update(done: number, note?: string): void
@@ -6,23 +9,32 @@ export interface Progress {
   end(): void
 }
 
-export const progress = (label: string, total: number, unit = '', stream: NodeJS.WriteStream = process.stderr): Progress => {
-  const start = performance.now()
-  let drawn = start
-  let visible = false
+/** Of a terminal's line, and of a log's, in ms. */
+const [REDRAWN, REPEATED] = [200, 30_000]
+
+/** @param label one line: what is counted @param now the time in ms */
+export const progress = (
+  label: string, total: number, unit = '', stream: Pick<NodeJS.WriteStream, 'write' | 'isTTY' | 'columns'> = process.stderr, now = () => performance.now(),
+): Progress => {
+  const start = now()
+  let said: number | undefined
   return {
     update(done, note = '') {
-      const now = performance.now()
-      if (!stream.isTTY || now - start < 2000 || now - drawn < 200) return
-      drawn = now
-      visible = true
-      const rate = done / ((now - start) / 1000)
+      const time = now()
+      if (time - start < 2000 || time - (said ?? -Infinity) < (stream.isTTY ? REDRAWN : REPEATED)) return
+      said = time
+      const rate = done / ((time - start) / 1000)
       const left = rate > 0 ? duration((total - done) / rate) : '?'
-      const text = `${label} ${count(done)}/${count(total)}${unit && ` ${unit}`} · ${significant(rate)}/s · ${left} left${note && ` · ${note}`}`
+      const state = `${label} ${count(done)}/${count(total)}${unit && ` ${unit}`}`
+      if (!stream.isTTY) {
+        stream.write(`${state}, ${left} left${note && `, ${note}`}\n`)
+        return
+      }
+      const text = `${state} · ${significant(rate)}/s · ${left} left${note && ` · ${note}`}`
       stream.write(`\r\x1b[K${text.slice(0, (stream.columns || 80) - 1)}`)
     },
     end() {
-      if (visible) stream.write('\r\x1b[K')
+      if (stream.isTTY && said !== undefined) stream.write('\r\x1b[K')
     },
   }
 }

@@ -148,7 +148,7 @@ describe('a mistake', () => {
   })
 
   it('an unknown method, a missing file, and a folder that cannot be made', async () => {
-    await refused([config, '--method', 'trpo', '--out', at('never')], /method: holds "trpo"; expected one of teamtr, stale/)
+    await refused([config, '--method', 'trpo', '--out', at('never')], /^teamtr: option '--method <name>' argument 'trpo' is invalid\. expected one of teamtr, stale/)
     await refused([at('nowhere.yaml'), '--out', at('never')], /nowhere\.yaml: no such file/)
     await refused([config, '--out', join(config, 'below')], /small\.yaml\/below: cannot be made/)
     expect(existsSync(at('never'))).toBe(false)

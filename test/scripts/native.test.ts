@@ -124,6 +124,17 @@ describe('npm run native', () => {
     expect(readdirSync(join(scratch, 'empty/teamtr'))).toEqual([])
   })
 
+  test.skipIf(!existsSync('/proc/self'))('a cache that cannot be made is one line, at once: here and where peers and Jupyter are set up', () => {
+    const { folder } = project('no-cache')
+    const start = (script: string, ...args: string[]) => spawnSync(process.execPath, [join(folder, 'scripts', script), ...args], {
+      encoding: 'utf8', timeout: 20_000, env: { ...process.env, XDG_CACHE_HOME: '/proc/nope' },
+    })
+    const reason = /ENOENT: no such file or directory, mkdir '\/proc\/nope'/
+    expect(start('native.mjs')).toMatchObject({ status: 0, stdout: expect.stringMatching(reason) as string })
+    expect(start('peers.mjs', 'hf')).toMatchObject({ status: 1, stderr: expect.stringMatching(reason) as string })
+    expect(start('notebooks-check.mjs')).toMatchObject({ status: 1, stderr: expect.stringMatching(reason) as string })
+  })
+
   test('rejects an option it does not know', () => {
     const { status, stderr } = run(root, {}, '--gup')
     expect(status).toBe(2)

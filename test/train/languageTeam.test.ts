@@ -101,6 +101,28 @@ describe.skipIf(!models)('a team of two models with two tokenizers', () => {
     }
   })
 
+  it('with dropout, blocks computed again, top-p and several passes repeats itself, and is another run than without', async () => {
+    const more: ConfigInput = {
+      team: { agents: [{ model: model('tiny-llama') }] }, task: { name: 'relay', modulus: 3, rounds: 2 }, stages: 1,
+      lora: { rank: 4, alpha: 8, targets: 'all-linear', dropout: 0.2 }, objective: { learningRate: 5e-3, recompute: true, microTokens: 256 },
+      rollout: { prompts: 4, group: 8, maxTokens: 2, topP: 0.8, batch: 5 },
+    }
+    const begun = await speaking(config(more))
+    for (const name of ['dropout-1', 'dropout-2']) disposeTeam((await run(name, more, { base: begun })).team)
+    expect(log('dropout-1')).toBe(log('dropout-2'))
+    const without = await speaking(config({ ...more, lora: { rank: 4, alpha: 8, targets: 'all-linear' } }))
+    disposeTeam((await run('without', { ...more, lora: { rank: 4, alpha: 8, targets: 'all-linear' } }, { base: without })).team)
+    expect(log('without')).not.toBe(log('dropout-1'))
+    const { state } = JSON.parse(readFileSync(join(at('dropout-1'), 'checkpoints', '000001', 'state.json'), 'utf8')) as
+      { state: { rollouts: { episodes: { messages: { logProbs: number[]; samplingLogProbs: number[] }[] }[] } } }
+    const all = state.rollouts.episodes.flatMap(({ messages }) => messages)
+    const gains = all.flatMap(({ logProbs, samplingLogProbs }) => samplingLogProbs.map((drawn, u) => drawn - logProbs[u]))
+    expect(Math.min(...gains)).toBeGreaterThanOrEqual(0)
+    expect(Math.max(...gains)).toBeGreaterThan(0.01)
+    disposeTeam(begun)
+    disposeTeam(without)
+  })
+
   it('leaves no tensor behind', async () => {
     const before = tf.memory().numTensors
     disposeTeam((await run('again', { stages: 1 }, { base })).team)

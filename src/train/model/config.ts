@@ -2,21 +2,24 @@ import { z } from 'zod'
 
 const size = (most: number) => z.int().min(1).max(most)
 
+/** The largest that a decoder's sizes may be. */
+export const decoderSizes = { layers: size(1024), hidden: size(2 ** 16), heads: size(1024), kvHeads: size(1024).optional(), intermediate: size(2 ** 20) }
+
 /** What a decoder is made of. Every combination is one forward pass in decoder.ts. */
 export const decoderSchema = z.strictObject({
   /** Tokens. */
   vocabulary: size(2 ** 20),
   /** Width d of the residual stream. */
-  hidden: size(2 ** 16),
-  layers: size(1024),
+  hidden: decoderSizes.hidden,
+  layers: decoderSizes.layers,
   /** Query heads H. */
-  heads: size(1024),
+  heads: decoderSizes.heads,
   /** Key-value heads K, a divisor of H; head h reads key-value head ⌊hK/H⌋ (grouped-query attention). Default H. */
-  kvHeads: size(1024).optional(),
+  kvHeads: decoderSizes.kvHeads,
   /** Width of a head, even; default hidden / heads. */
   headDim: size(2 ** 14).optional(),
   /** Width f of the MLP. */
-  intermediate: size(2 ** 20),
+  intermediate: decoderSizes.intermediate,
   /** Longest sequence. */
   maxPositions: size(2 ** 24),
   norm: z.enum(['rms', 'layer']).default('rms'),
