@@ -235,7 +235,7 @@ export const configSchema = z.strictObject({
      * of the run, which its team then keeps.
      */
     reference: z.enum(['behaviour', 'initial']).default('behaviour'),
-    /** Tokens that are computed at once, padding included; null: all. The gradient is the same, the memory is not. Default: 512 for language models. */
+    /** Tokens that are computed at once, padding included; null: all. The gradient is the same, the memory is not. Default: 256 for language models. */
     microTokens: count.nullable().optional(),
     /** Compute each block again in the backward pass: memory for one block in place of all, for about a third more time. */
     recompute: z.boolean().default(false),
@@ -354,7 +354,7 @@ const complete = (config: Parsed, where: string) => {
     objective: {
       ...config.objective,
       clip: typeof clip === 'number' ? { low: clip, high: clip } : clip,
-      microTokens: microTokens === undefined ? (members ? 512 : null) : microTokens,
+      microTokens: microTokens === undefined ? (members ? 256 : null) : microTokens,
       estimator: config.objective.estimator ?? estimator,
     },
     trustRegion: { ...config.trustRegion, delta: Array.isArray(delta) ? delta : Array.from({ length: agents }, () => delta) },

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { initEngine, tf } from '../../src/train/backend.js'
 import { align, probeContexts, reverseKl, reverseKlGradient, type ProbeContext } from '../../src/train/align.js'
 import { parseConfig, type ConfigInput } from '../../src/train/config.js'
@@ -10,6 +10,8 @@ import { disposeTeam, type Agent, type Team } from '../../src/train/team.js'
 import { evaluate } from '../../src/theory/evaluate.js'
 import { warmUp } from '../../src/train/warmup.js'
 import { random } from '../../src/util/random.js'
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 })
 
 const configWith = (more: ConfigInput = {}) => parseConfig({
   task: { name: 'relay', modulus: 3, slip: 0.1 }, team: { agents: 2 }, model: { layers: 1, hidden: 16, heads: 2, intermediate: 16 },

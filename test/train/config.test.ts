@@ -52,7 +52,7 @@ describe('parseConfig', () => {
       protocol: { taskRole: true, ownRole: true, chatTemplate: true, thinking: 'strip', thinkingTags: ['<think>', '</think>'], stop: [] },
       warmup: { steps: 0 },
       rollout: { maxTokens: 16, batch: 64, server: null },
-      objective: { microTokens: 512 },
+      objective: { microTokens: 256 },
     })
     expect(parseConfig({})).toMatchObject({ tuning: 'full', lora: null, protocol: null, warmup: { steps: 400 }, objective: { microTokens: null } })
   })

@@ -1,7 +1,7 @@
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { initEngine, tf } from '../../src/train/backend.js'
 import { parseConfig, type Config, type ConfigInput } from '../../src/train/config.js'
 import { readCheckpoint } from '../../src/train/checkpoints.js'
@@ -13,6 +13,8 @@ import { runTraining } from '../../src/train/run.js'
 import { readRun } from '../../src/train/runFolder.js'
 import { swappedConfig, type SwapOptions } from '../../src/train/swapConfig.js'
 import { disposeTeam } from '../../src/train/team.js'
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const folder = mkdtempSync(join(tmpdir(), 'swap-'))
 const at = (name: string): string => join(folder, name)
