@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { parseCsv } from '../../src/figures/csv.js'
+import { withoutProgress } from '../progress.js'
 
 const program = fileURLToPath(new URL('../../bin/teamtr.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'exact-'))
@@ -26,7 +27,7 @@ stages: 4
 describe('exact', () => {
   it('prints and writes what is exact beside what was logged', async () => {
     const { stdout, stderr, status } = await exact('tiny.yaml', '--stages', '2', '--out', 'data')
-    expect({ stderr, status }).toEqual({ stderr: '', status: 0 })
+    expect({ stderr: withoutProgress(stderr), status }).toEqual({ stderr: '', status: 0 })
     for (const text of ['logged − exact', 'intervals that hold it', 'Theorem 3.7', 'half-span, total variation', 'mean over 2 stages']) expect(stdout).toContain(text)
     const read = (name: string) => parseCsv(readFileSync(join(folder, 'data', `exact-tiny-teamtr-${name}.csv`), 'utf8'))
     const [updates, stages] = [read('updates'), read('stages')]

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { readSwap } from '../../src/train/recovery.js'
+import { withoutProgress } from '../progress.js'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
@@ -42,7 +43,7 @@ warmup: {steps: 10, episodes: 16}
 describe('teamtr swap', () => {
   it('begins a run that training goes on with, and says what the swap cost; trained anew, its configuration swaps again', async () => {
     const { status, stdout, stderr } = await teamtr('swap', 'before', '--agent', '1', '--with', 'bigger.yaml', '--align', '20', '--out', 'after', '--stages', '1')
-    expect([status, stderr]).toEqual([0, 'after holds the new team; it learns on with: teamtr train --resume --out after\n'])
+    expect([status, withoutProgress(stderr)]).toEqual([0, 'after holds the new team; it learns on with: teamtr train --resume --out after\n'])
     expect(stdout).toMatch(/^agent 1 replaced in .*before after 2 updates: a new one, warmed up\n/)
     for (const row of ['as it was', 'swapped', 'aligned on 20 contexts']) expect(stdout).toMatch(new RegExp(`^${row} +-?\\d\\.\\d{3} \\[`, 'm'))
     const config = JSON.parse(readFileSync(at('after', 'config.json'), 'utf8'))
