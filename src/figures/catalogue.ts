@@ -2,6 +2,7 @@ import type { TopLevelSpec } from 'vega-lite'
 import { calibration, klPerUpdate, learningCurves } from './charts.js'
 import type { Row } from './csv.js'
 import type { ChartText } from './encode.js'
+import { experimentFigures, experimentRecipes } from './experimentFigures.js'
 import { growth, heatTable, intervals, lines, teamSizes } from './plots.js'
 import { inTriangle, landscape, ringTeam, simplex, waterfall, waterfallRows, type WaterfallTerm } from './teamCharts.js'
 
@@ -16,8 +17,21 @@ export interface Figure extends ChartText {
   readonly draw: (rows: readonly Row[], text: ChartText) => TopLevelSpec
 }
 
-/** Which command of this repository, run in its folder, writes which tables of data/. What stands in no recipe is the paper's. */
-export const recipes: readonly { readonly tables: readonly string[]; readonly command: readonly string[] }[] = [
+/** A command of this repository, run in its folder, and the tables of data/ that it writes. */
+export interface Recipe {
+  readonly tables: readonly string[]
+  readonly command: readonly string[]
+  /** The option that says where they go, and what it names below data/: `--out DATA` by default. */
+  readonly into?: readonly [option: string, path: string]
+  /** It takes hours, or starts from a run: left alone unless one of its figures is asked for by name. */
+  readonly apart?: true
+}
+
+/** What `teamtr` is followed by, to write the tables of a recipe into the folder `data`. */
+export const commandInto = ({ command, into: [option, path] = ['--out', ''] }: Recipe, data: string): string[] => [...command, option, path === '' ? data : `${data}/${path}`]
+
+/** What stands in no recipe is the paper's. */
+export const recipes: readonly Recipe[] = [
   { tables: ['scaling-ring.csv', 'scaling-ring-exponents.csv'], command: ['scaling', '--n', '2,4,8,16,32', '--seeds', '100'] },
   { tables: ['worst-case.csv', 'stale-family.csv'], command: ['worst-case', '--evaluations', '40000'] },
   {
@@ -33,6 +47,7 @@ export const recipes: readonly { readonly tables: readonly string[]; readonly co
     command: ['runs', 'data/training/relay-3-adaptive-kl-only', '--name', 'relay-kl-only'],
   },
   { tables: ['token-shifts.csv'], command: ['token-shifts', 'configs/relay-3.yaml', '--steps', '12', '--no-penalty'] },
+  ...experimentRecipes,
 ]
 
 /** Rows of two tables of runs, the second those of the run that only has a KL penalty, each with the name of its method. */
@@ -281,6 +296,7 @@ export const figures: readonly Figure[] = [
     ],
     draw: (rows, text) => lines(rows, { ...text, x: teamSizes([2, 3, 4, 5, 6, 8].map((n) => ({ n }))), y: { title: 'local exponent' } }),
   },
+  ...experimentFigures,
 ]
 
 const worstCaseLabels: Readonly<Record<string, string>> = {
