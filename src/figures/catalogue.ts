@@ -2,8 +2,9 @@ import type { TopLevelSpec } from 'vega-lite'
 import { calibration, klPerUpdate, learningCurves } from './charts.js'
 import type { Row } from './csv.js'
 import type { ChartText } from './encode.js'
+import { exactFigures, exactRecipes } from './exactFigures.js'
 import { experimentFigures, experimentRecipes } from './experimentFigures.js'
-import { growth, heatTable, intervals, lines, teamSizes } from './plots.js'
+import { growth, heatTable, intervals, lines, localSlopes, teamSizes } from './plots.js'
 import { inTriangle, landscape, ringTeam, simplex, waterfall, waterfallRows, type WaterfallTerm } from './teamCharts.js'
 
 /** One figure: drawn from tables of data/, and from nothing else. */
@@ -48,6 +49,7 @@ export const recipes: readonly Recipe[] = [
   },
   { tables: ['token-shifts.csv'], command: ['token-shifts', 'configs/relay-3.yaml', '--steps', '12', '--no-penalty'] },
   ...experimentRecipes,
+  ...exactRecipes,
 ]
 
 /** Rows of two tables of runs, the second those of the run that only has a KL penalty, each with the name of its method. */
@@ -72,12 +74,6 @@ const scalingTables = ['scaling-ring.csv', 'scaling-ring-exponents.csv']
 const rings = '100 random rings for each n, δ = 0.001, γ = 0.95'
 
 const paperRow = ({ quantity, method }: Row): string => `${quantity === 'delta_stale' ? 'Δ_stale' : 'D_occ'}, ${String(method)}`
-
-/** Slope of log value between neighbouring n, drawn at their geometric mean. */
-const localSlopes = (rows: readonly Row[], series: string, value: string): Row[] => rows.slice(1).map((row, k) => {
-  const [n0, n1, y0, y1] = [rows[k].n, row.n, rows[k][value], row[value]].map(Number)
-  return { x: Math.sqrt(n0 * n1), series, value: Math.log(y1 / y0) / Math.log(n1 / n0) }
-})
 
 /** All figures, in the order of the gallery. To add one, add an entry. */
 export const figures: readonly Figure[] = [
@@ -297,6 +293,7 @@ export const figures: readonly Figure[] = [
     draw: (rows, text) => lines(rows, { ...text, x: teamSizes([2, 3, 4, 5, 6, 8].map((n) => ({ n }))), y: { title: 'local exponent' } }),
   },
   ...experimentFigures,
+  ...exactFigures,
 ]
 
 const worstCaseLabels: Readonly<Record<string, string>> = {

@@ -1,13 +1,12 @@
 /**
- * Figures of the recorded experiments (`teamtr experiment NAME` writes data/experiments/NAME-….csv), of exact runs and of inference-time protocols. What the
- * paper published stands beside ours where both measure the same, and says so. Titles name what is drawn: what it shows is for the tables to say.
+ * Figures of the recorded experiments (`teamtr experiment NAME` writes data/experiments/NAME-….csv). What the paper published stands beside ours
+ * where both measure the same, and says so. Titles name what is drawn: what it shows is for the tables to say.
  */
 import type { TopLevelSpec } from 'vega-lite'
 import type { Figure, Recipe } from './catalogue.js'
-import { againstExact, certificateAgainstImprovement } from './charts.js'
 import type { Row } from './csv.js'
 import type { ChartText } from './encode.js'
-import { fittedGrowth, heatTable, intervals, lines, teamSizes } from './plots.js'
+import { fittedGrowth, heatTable, intervals, lines, localSlopes, teamSizes } from './plots.js'
 
 /** Names of variants as they are read; others stand as the experiment names them. */
 export const variantNames: Readonly<Record<string, string>> = {
@@ -31,7 +30,8 @@ interface Reading {
   readonly label?: (row: Row) => string
 }
 
-const scaled = (x: unknown, scale: number): number | null => (typeof x === 'number' ? Number((scale * x).toPrecision(6)) : null)
+/** Six digits of a multiple. */
+export const scaled = (x: unknown, scale: number): number | null => (typeof x === 'number' ? Number((scale * x).toPrecision(6)) : null)
 
 /** Means over seeds of one measure of a summary, an interval each (95 %, bootstrap): rows of `intervals`. */
 export const meanRows = (table: readonly Row[], measure: string, { series, scale = 1, label = ({ variant }) => nameOf(variant) }: Reading): Row[] =>
@@ -111,27 +111,21 @@ const sizeFigure = (name: string, title: string, y: string, measure: string, qua
   draw: (rows, text) => fittedGrowth(rows, { ...text, y }),
 })
 
-/** Slopes between neighbouring n, from rows of `{n, value}` in the order of n. */
-const slopesBetween = (rows: readonly Row[], series: string): Row[] => rows.slice(1).map((row, k) => {
-  const [n0, n1, y0, y1] = [rows[k].n, row.n, rows[k].value, row.value].map(Number)
-  return { x: Math.sqrt(n0 * n1), series, value: Math.log(y1 / y0) / Math.log(n1 / n0) }
+const slopeFigure = (name: string, title: string, measure: string, quantity: string): Figure => ({
+  name,
+  title,
+  subtitle: 'Slope between neighbouring n on logarithmic axes, drawn at their geometric mean',
+  tables: ['experiments/team-size-growth.csv', 'paper/team-size-scaling.csv'],
+  rows: (growth, sizes) => [
+    ...growth.filter((row) => row.fit === 'slope' && row.measure === measure)
+      .map(({ level, from, to, alpha }) => ({ x: Math.sqrt(Number(from) * Number(to)), series: ofSizes(level), value: alpha })),
+    ...['naive sequential', 'TeamTR'].flatMap((method) => 
+      localSlopes(sizes.filter((row) => row.quantity === quantity && row.method === method), `the paper’s ${method}`, 'value')),
+  ],
+  draw: (rows, text) => lines(rows, { ...text, x: teamSizes([2, 3, 4, 5, 6, 8].map((n) => ({ n }))), y: { title: 'local exponent' } }),
 })
 
 const phases = [['reward_was', 'as it was'], ['reward_swapped', 'swapped'], ['reward_aligned', 'aligned'], ['reward_recovered', 'at the end']] as const
-
-/** The exact runs that are committed, and what they are called. */
-export const exactRuns = [['relay-tiny', 'three agents'], ['relay-tiny-2', 'two agents']] as const
-const exactTables = (kind: 'updates' | 'stages', methods: readonly string[]): string[] =>
-  exactRuns.flatMap(([name]) => methods.map((method) => `exact-${name}-${method}-${kind}.csv`))
-const exactName = (at: number, methods: readonly string[]): string =>
-  `${exactRuns[Math.floor(at / methods.length)][1]}, ${methods[at % methods.length] === 'teamtr' ? 'TeamTR' : methods[at % methods.length]}`
-const both = ['teamtr', 'stale']
-
-const certificatePanels = [
-  ['the improvement, and bounds by total variation', 'improvement', 'improvement (exact)'], ['the improvement, and bounds by total variation', 'half_span_tv', 'half span (ours)'],
-  ['the improvement, and bounds by total variation', 'range_tv', 'range (ours)'],
-  ['bounds by KL', 'active_mass', 'active mass (ours)'], ['bounds by KL', 'thm36', 'Theorem 3.6'], ['bounds by KL', 'thm37', 'Theorem 3.7'],
-] as const
 
 const forest = (x: string) => (rows: readonly Row[], text: ChartText): TopLevelSpec => intervals(rows, { ...text, x: { title: x }, reference: 0 })
 const seedBars = 'bars: 95 % bootstrap over seeds'
@@ -209,19 +203,8 @@ export const experimentFigures: readonly Figure[] = [
   sizeFigure('team-size-gap-corrected', 'Stale gap without what sampling adds to it', 'Δ_stale, corrected', 'stale_gap_corrected', 'delta_stale'),
   sizeFigure('team-size-drift', 'Occupancy drift D_occ against the number of agents', 'D_occ', 'drift', 'occupancy_drift'),
   sizeFigure('team-size-stability', 'Spread of the last stages’ returns against the number of agents', 'standard deviation', 'stability'),
-  {
-    name: 'team-size-slopes',
-    title: 'Local slopes of the stale gap and of the drift, beside the paper’s',
-    subtitle: 'Slope between neighbouring n on log axes, drawn at their geometric mean',
-    tables: ['experiments/team-size-growth.csv', 'paper/team-size-scaling.csv'],
-    rows: (growth, sizes) => [
-      ...growth.filter(({ fit, measure }) => fit === 'slope' && (measure === 'drift' || measure === 'stale_gap'))
-        .map(({ level, measure, from, to, alpha }) => ({ x: Math.sqrt(Number(from) * Number(to)), series: `${measure === 'drift' ? 'D_occ' : 'Δ_stale'}, ${ofSizes(level)}`, value: alpha })),
-      ...[['delta_stale', 'Δ_stale'], ['occupancy_drift', 'D_occ']].map(([quantity, name]) =>
-        slopesBetween(sizes.filter((row) => row.quantity === quantity && row.method === 'naive sequential'), `${name}, naive sequential (the paper’s)`)).flat(),
-    ],
-    draw: (rows, text) => lines(rows, { ...text, x: teamSizes([2, 3, 4, 5, 6, 8].map((n) => ({ n }))), y: { title: 'local exponent' } }),
-  },
+  slopeFigure('team-size-gap-slopes', 'Local slopes of the stale gap, beside the paper’s', 'stale_gap', 'delta_stale'),
+  slopeFigure('team-size-drift-slopes', 'Local slopes of the occupancy drift, beside the paper’s', 'drift', 'occupancy_drift'),
   {
     name: 'team-size-reward',
     title: 'Held-out reward after training against the number of agents',
@@ -273,60 +256,6 @@ export const experimentFigures: readonly Figure[] = [
       table.filter((row) => row.measure === measure).map(({ variant, mean }) => ({ row: nameOf(variant), column, value: scaled(mean, 100) }))),
     draw: (rows, text) => heatTable(rows, { ...text, column: 'the team', domain: [0, 100], format: '.0f', width: 70 }),
   },
-  {
-    name: 'protocols',
-    title: 'What a frozen team gains at inference time, untrained and trained',
-    subtitle: 'Relay arithmetic, three agents; 500 problems at eight episodes’ worth of tokens (once: one episode); bars: 95 % bootstrap over problems',
-    tables: ['protocols-relay-3-untrained.csv', 'protocols-relay-3-trained.csv'],
-    rows: (...tables) => ['untrained', 'after 120 updates of TeamTR'].flatMap((series, k) => tables[k].map(({ protocol, oracle, reward, reward_low, reward_high }) => ({
-      label: String(oracle) === 'true' ? 'any of eight (told which is right)' : String(protocol), series, value: scaled(reward, 100), low: scaled(reward_low, 100), high: scaled(reward_high, 100),
-    }))),
-    draw: (rows, text) => intervals(rows, { ...text, x: { title: 'problems right, %', domain: [0, 100] } }),
-  },
-  {
-    name: 'exact-kl',
-    title: 'The KL of an update: estimated on its rollouts, and exact',
-    subtitle: 'Relay games small enough to enumerate; one point an update; dashed: equality',
-    tables: exactTables('updates', both),
-    rows: (...tables) => tables.flatMap((table, k) => table.map(({ message_kl, message_kl_logged }) => ({ series: exactName(k, both), exact: message_kl, estimate: message_kl_logged }))),
-    draw: (rows, text) => againstExact(rows, { ...text, quantity: 'KL a message (nats)' }),
-  },
-  {
-    name: 'exact-improvement',
-    title: 'The improvement of an update: measured on fresh rollouts, and exact',
-    subtitle: 'TeamTR in relay games small enough to enumerate; one point an update, bars: the 95 % intervals that are logged; dashed: equality',
-    tables: exactTables('updates', ['teamtr']),
-    rows: (...tables) => tables.flatMap((table, k) => table.filter(({ improvement_low }) => improvement_low !== null)
-      .map(({ improvement, improvement_logged, improvement_low, improvement_high }) =>
-        ({ series: exactName(k, ['teamtr']), exact: improvement, estimate: improvement_logged, low: improvement_low, high: improvement_high }))),
-    draw: (rows, text) => againstExact(rows, { ...text, quantity: 'change of return' }),
-  },
-  {
-    name: 'exact-surrogates',
-    title: 'The surrogate of an update: on the rollouts it was fitted to, and exact',
-    subtitle: 'Relay games small enough to enumerate, TeamTR and stale; dashed: equality',
-    tables: exactTables('updates', both),
-    rows: (...tables) => ([['l_logged', 'as it is optimised'], ['l_unbiased_logged', 'by plain ratios']] as const).flatMap(([column, series]) =>
-      tables.flatMap((table) => table.map((row) => ({ series, exact: row.l_seq, estimate: row[column] })))),
-    draw: (rows, text) => againstExact(rows, { ...text, quantity: 'surrogate (return)' }),
-  },
-  {
-    name: 'exact-certificates',
-    title: 'Exact certificates of a trained team, and its exact improvement',
-    subtitle: 'TeamTR, three agents, stage by stage: lower bounds, every one below the improvement',
-    tables: ['exact-relay-tiny-teamtr-stages.csv'],
-    rows: (table) => certificatePanels.flatMap(([panel, column, quantity]) =>
-      table.map((row) => ({ stage: Number(row.stage) + 1, panel, quantity, value: row[column], low: null, high: null }))),
-    draw: certificateAgainstImprovement,
-  },
-  {
-    name: 'exact-drift',
-    title: 'Exact occupancy drift of every stage, TeamTR and stale',
-    subtitle: 'Relay games small enough to enumerate; D_occ = Σ‖dⁱ⁻¹ − d⁰‖₁ over the updates of the stage',
-    tables: exactTables('stages', both),
-    rows: (...tables) => tables.flatMap((table, k) => table.map(({ stage, drift }) => ({ x: Number(stage) + 1, series: exactName(k, both), value: drift }))),
-    draw: (rows, text) => lines(rows, { ...text, x: { title: 'stage', format: 'd' }, y: { title: 'D_occ', log: true } }),
-  },
 ]
 
 /** The tables of an experiment, as `teamtr experiment NAME` leaves them below data/. */
@@ -340,8 +269,4 @@ const recorded = (name: string, ...more: readonly string[]): Recipe => ({
 export const experimentRecipes: readonly Recipe[] = [
   ...['main', 'ablations', 'delta', 'order', 'overhead'].map((name) => recorded(name)),
   recorded('team-size', 'growth'), recorded('importance-weights', 'weights'), recorded('plug-and-play', 'swaps'),
-  ...exactRuns.flatMap(([name]) => both.map((method): Recipe =>
-    ({ tables: ['updates', 'stages'].map((kind) => `exact-${name}-${method}-${kind}.csv`), command: ['exact', `configs/${name}.yaml`, '--method', method] }))),
-  ...([['untrained', 'configs/relay-3.yaml'], ['trained', 'runs/relay-3-teamtr-0']] as const).map(([team, source]): Recipe =>
-    ({ tables: [`protocols-relay-3-${team}.csv`], command: ['protocols', source], into: ['--out', `protocols-relay-3-${team}.csv`], apart: true })),
 ]

@@ -76,6 +76,12 @@ export const fittedGrowth = (rows: readonly Row[], text: ChartText & { readonly 
   } as TopLevelSpec
 }
 
+/** Slope of log value between neighbouring n, at their geometric mean: rows of `lines`, from rows of `{n}` and a column `value`, in the order of n. */
+export const localSlopes = (rows: readonly Row[], series: string, value: string): Row[] => rows.slice(1).map((row, k) => {
+  const [n0, n1, y0, y1] = [rows[k].n, row.n, rows[k][value], row[value]].map(Number)
+  return { x: Math.sqrt(n0 * n1), series, value: Math.log(y1 / y0) / Math.log(n1 / n0) }
+})
+
 /** The axis of team sizes n, logarithmic, with a tick at every n. */
 export const teamSizes = (rows: readonly Row[], field = 'n'): Axis => {
   const ticks = [...new Set(rows.map((row) => Number(row[field])))].sort((a, b) => a - b)

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
 import { figures } from '../../src/figures/catalogue.js'
 import { parseCsv, type Row } from '../../src/figures/csv.js'
+import { exactFigures } from '../../src/figures/exactFigures.js'
 import { experimentFigures } from '../../src/figures/experimentFigures.js'
 import { toSvg } from '../../src/figures/render.js'
 import { experimentTables } from './experimentTables.js'
@@ -28,7 +29,7 @@ describe('figures of experiments', () => {
   })
 
   it('draws the paper’s numbers only where its rows say that they are the paper’s', () => {
-    for (const { name, tables } of experimentFigures) {
+    for (const { name, tables } of [...experimentFigures, ...exactFigures]) {
       const cells = rowsOf(name).flatMap(({ label, series }) => [label, series])
       expect(cells.some((cell) => String(cell).includes('the paper’s')), name).toBe(tables.some((table) => table.startsWith('paper/')))
     }
