@@ -221,7 +221,7 @@ export const figures: readonly Figure[] = [
   },
   {
     name: 'relay-learning',
-    title: 'All three learn the relay; the penalty alone falls back',
+    title: 'All three learn the relay; one seed does not rank them',
     subtitle: 'Relay arithmetic, three agents; 500 held-out problems; bands: 95 % bootstrap over problems; one seed',
     tables: ['relay-evaluations.csv', 'relay-kl-only-evaluations.csv'],
     rows: (...tables) => relayRows(tables[0], tables[1]).map(({ stage, method, reward, low, high }) => ({ stage, method, value: reward, low, high })),
