@@ -21,7 +21,7 @@ export const addFigures = (program: Command): void => {
     .option('--out <dir>', 'folder to write to', 'runs/figures')
     .option('--only <names...>', 'these figures only; a name without its table is then an error')
     .option('--data <dir>', 'folder of the tables', fileURLToPath(new URL('../../data/', import.meta.url)))
-    .option('--recompute', 'first run the commands that write the tables that are needed')
+    .option('--recompute', 'first run the commands that write the tables that are needed (experiments and what starts from a run: only with --only)')
     .addHelpText('after', `
 The same tables give the same bytes. A figure whose table is not there is left out, and the command says so.
 data/README.md says what is in each table and which command wrote it.
@@ -36,8 +36,9 @@ Example: teamtr figures --only figure-1 --out /tmp/figures`)
       const wanted = figures.filter(({ name }) => !only || only.includes(name))
       const { writableFolder } = await import('../util/files.js')
       if (recompute) [data!, out].forEach(writableFolder)
-      if (recompute && !await recomputed(wanted, data!)) return
-      const drawable = wanted.filter((figure) => isComplete(figure, data!, only !== undefined))
+      if (recompute && !await recomputed(wanted, data!, only !== undefined)) return
+      const drawable: Figure[] = []
+      for (const figure of wanted) if (await isComplete(figure, data!, only !== undefined)) drawable.push(figure)
       writableFolder(out)
       const bar = progress('figures', drawable.length)
       const drawn: Drawn[] = []
@@ -57,23 +58,26 @@ interface Drawn {
 }
 
 /** Its tables are there. @throws InputError when one is not, and `strict` */
-const isComplete = ({ name, tables }: Figure, data: string, strict: boolean): boolean => {
+const isComplete = async ({ name, tables }: Figure, data: string, strict: boolean): Promise<boolean> => {
   const missing = tables.find((table) => !existsSync(join(data, table)))
   if (missing === undefined) return true
-  const reason = `${join(data, missing)}: no such file; "teamtr figures --only ${name} --recompute" makes it`
+  const { commandInto, recipes } = await import('../figures/catalogue.js')
+  const recipe = recipes.find((one) => one.tables.includes(missing))
+  const reason = `${join(data, missing)}: no such file; ${recipe ? `"teamtr ${commandInto(recipe, data).join(' ')}" writes it` : 'it comes with teamtr, in its folder data'}`
   if (strict) throw new InputError(`figure ${name}: ${reason}`)
   process.stderr.write(`teamtr: figure ${name} left out: ${reason}\n`)
   return false
 }
 
-/** Run the commands that write the tables of these figures. @returns false when one failed */
-const recomputed = async (wanted: readonly Figure[], data: string): Promise<boolean> => {
-  const { recipes } = await import('../figures/catalogue.js')
+/** Run the commands that write the tables of these figures; what takes hours only for `chosen` ones. @returns false when one failed */
+const recomputed = async (wanted: readonly Figure[], data: string, chosen: boolean): Promise<boolean> => {
+  const { commandInto, recipes } = await import('../figures/catalogue.js')
   const needed = new Set(wanted.flatMap(({ tables }) => tables))
-  for (const { tables, command } of recipes.filter((recipe) => recipe.tables.some((table) => needed.has(table)))) {
+  for (const recipe of recipes.filter(({ tables, apart }) => (chosen || !apart) && tables.some((table) => needed.has(table)))) {
+    const { tables, command } = recipe
     process.stdout.write(`teamtr ${command.join(' ')} → ${tables.join(', ')}\n`)
     const home = fileURLToPath(new URL('../../', import.meta.url))
-    const { status } = spawnSync(process.execPath, [join(home, 'bin', 'teamtr.js'), ...command, '--out', resolve(data)], { cwd: home, stdio: ['ignore', 'ignore', 'inherit'] })
+    const { status } = spawnSync(process.execPath, [join(home, 'bin', 'teamtr.js'), ...commandInto(recipe, resolve(data))], { cwd: home, stdio: ['ignore', 'ignore', 'inherit'] })
     if (status !== 0) {
       process.stderr.write(`teamtr: ${command[0]} failed; no figure was drawn\n`)
       process.exitCode = 1

@@ -2,7 +2,9 @@ import type { TopLevelSpec } from 'vega-lite'
 import { calibration, klPerUpdate, learningCurves } from './charts.js'
 import type { Row } from './csv.js'
 import type { ChartText } from './encode.js'
-import { growth, heatTable, intervals, lines, teamSizes } from './plots.js'
+import { exactFigures, exactRecipes } from './exactFigures.js'
+import { experimentFigures, experimentRecipes } from './experimentFigures.js'
+import { growth, heatTable, intervals, lines, localSlopes, teamSizes } from './plots.js'
 import { inTriangle, landscape, ringTeam, simplex, waterfall, waterfallRows, type WaterfallTerm } from './teamCharts.js'
 
 /** One figure: drawn from tables of data/, and from nothing else. */
@@ -16,8 +18,21 @@ export interface Figure extends ChartText {
   readonly draw: (rows: readonly Row[], text: ChartText) => TopLevelSpec
 }
 
-/** Which command of this repository, run in its folder, writes which tables of data/. What stands in no recipe is the paper's. */
-export const recipes: readonly { readonly tables: readonly string[]; readonly command: readonly string[] }[] = [
+/** A command of this repository, run in its folder, and the tables of data/ that it writes. */
+export interface Recipe {
+  readonly tables: readonly string[]
+  readonly command: readonly string[]
+  /** The option that says where they go, and what it names below data/: `--out DATA` by default. */
+  readonly into?: readonly [option: string, path: string]
+  /** It takes hours, or starts from a run: left alone unless one of its figures is asked for by name. */
+  readonly apart?: true
+}
+
+/** What `teamtr` is followed by, to write the tables of a recipe into the folder `data`. */
+export const commandInto = ({ command, into: [option, path] = ['--out', ''] }: Recipe, data: string): string[] => [...command, option, path === '' ? data : `${data}/${path}`]
+
+/** What stands in no recipe is the paper's. */
+export const recipes: readonly Recipe[] = [
   { tables: ['scaling-ring.csv', 'scaling-ring-exponents.csv'], command: ['scaling', '--n', '2,4,8,16,32', '--seeds', '100'] },
   { tables: ['worst-case.csv', 'stale-family.csv'], command: ['worst-case', '--evaluations', '40000'] },
   {
@@ -33,6 +48,8 @@ export const recipes: readonly { readonly tables: readonly string[]; readonly co
     command: ['runs', 'data/training/relay-3-adaptive-kl-only', '--name', 'relay-kl-only'],
   },
   { tables: ['token-shifts.csv'], command: ['token-shifts', 'configs/relay-3.yaml', '--steps', '12', '--no-penalty'] },
+  ...experimentRecipes,
+  ...exactRecipes,
 ]
 
 /** Rows of two tables of runs, the second those of the run that only has a KL penalty, each with the name of its method. */
@@ -57,12 +74,6 @@ const scalingTables = ['scaling-ring.csv', 'scaling-ring-exponents.csv']
 const rings = '100 random rings for each n, δ = 0.001, γ = 0.95'
 
 const paperRow = ({ quantity, method }: Row): string => `${quantity === 'delta_stale' ? 'Δ_stale' : 'D_occ'}, ${String(method)}`
-
-/** Slope of log value between neighbouring n, drawn at their geometric mean. */
-const localSlopes = (rows: readonly Row[], series: string, value: string): Row[] => rows.slice(1).map((row, k) => {
-  const [n0, n1, y0, y1] = [rows[k].n, row.n, rows[k][value], row[value]].map(Number)
-  return { x: Math.sqrt(n0 * n1), series, value: Math.log(y1 / y0) / Math.log(n1 / n0) }
-})
 
 /** All figures, in the order of the gallery. To add one, add an entry. */
 export const figures: readonly Figure[] = [
@@ -281,6 +292,8 @@ export const figures: readonly Figure[] = [
     ],
     draw: (rows, text) => lines(rows, { ...text, x: teamSizes([2, 3, 4, 5, 6, 8].map((n) => ({ n }))), y: { title: 'local exponent' } }),
   },
+  ...experimentFigures,
+  ...exactFigures,
 ]
 
 const worstCaseLabels: Readonly<Record<string, string>> = {

@@ -1,6 +1,6 @@
 import type { TopLevelSpec } from 'vega-lite'
 import type { Row } from './csv.js'
-import { along, colorBy, heading, schema, seriesOf, shapeBy, type ChartText } from './encode.js'
+import { along, colorBy, heading, isInterval, ownLegends, schema, seriesOf, shapeBy, withoutLegend, type ChartText } from './encode.js'
 import { lines } from './plots.js'
 
 /** Charts of training runs. */
@@ -78,3 +78,28 @@ export const calibration = (rows: readonly Row[], text: ChartText): TopLevelSpec
     },
   ],
 }) as TopLevelSpec
+
+/**
+ * What was estimated against what is so, one point an update, a bar where an estimate has an interval: exact estimates lie on the diagonal.
+ *
+ * @param rows `{series, exact, estimate, low?, high?}`, all in the units of `quantity`
+ */
+export const againstExact = (rows: readonly Row[], text: ChartText & { readonly quantity: string }): TopLevelSpec => {
+  const exact = rows.map((row) => Number(row.exact))
+  const [from, to] = [Math.min(...exact), Math.max(...exact)]
+  const x = along('exact', { title: `exact ${text.quantity}` })
+  const y = along('estimate', { title: `estimated ${text.quantity}` })
+  return {
+    $schema: schema,
+    title: heading(text),
+    data: { values: rows as Row[] },
+    resolve: ownLegends,
+    layer: [
+      { data: { values: [{ from, to }] }, mark: { type: 'rule', strokeDash: [4, 3], color: '#444444' }, encoding: { x: { ...x, field: 'from' }, y: { ...y, field: 'from' }, x2: { field: 'to' }, y2: { field: 'to' } } },
+      ...(rows.some((row) => typeof row.low === 'number')
+        ? [{ transform: [isInterval], mark: { type: 'rule', strokeWidth: 1, opacity: 0.4 }, encoding: { x, y: along('low', { title: `estimated ${text.quantity}` }), y2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) } }]
+        : []),
+      { mark: { type: 'point', filled: true, size: 32, opacity: 0.8 }, encoding: { x, y, ...colorBy('series', rows), ...shapeBy('series', rows) } },
+    ],
+  } as TopLevelSpec
+}

@@ -81,6 +81,9 @@ const shapes = ['circle', 'square', 'triangle-up', 'diamond', 'cross', 'triangle
 export const withoutLegend = (encoding: object): object =>
   Object.fromEntries(Object.entries(encoding).map(([channel, definition]) => [channel, { ...(definition as object), legend: null }]))
 
+/** Keeps the rows whose estimate has an interval. */
+export const isInterval = { filter: 'isValid(datum.low) && isValid(datum.high)' } as const
+
 /** Lets one layer leave out a legend that another one draws. */
 export const ownLegends = { legend: { color: 'independent', shape: 'independent', strokeDash: 'independent' } } as const
 

@@ -1,6 +1,6 @@
 import type { TopLevelSpec } from 'vega-lite'
 import type { Row } from './csv.js'
-import { along, colorBy, heading, lineBy, ownLegends, schema, seriesOf, shapeBy, withoutLegend, withTicks, type Axis, type ChartText } from './encode.js'
+import { along, colorBy, dashBy, heading, isInterval, lineBy, ownLegends, schema, seriesOf, shapeBy, withoutLegend, withTicks, type Axis, type ChartText } from './encode.js'
 
 /** Plots that any tidy table fits. */
 
@@ -55,6 +55,33 @@ const referenceLine = (channel: 'x' | 'y', at: number): object =>
 export const growth = (rows: readonly Row[], text: ChartText & { readonly y: string }): TopLevelSpec =>
   lines(rows.map(({ n, ...row }) => ({ x: n, ...row })), { ...text, x: teamSizes(rows), y: { title: text.y, log: true } })
 
+/**
+ * A quantity against team size on log-log axes with a straight line a series, the power law that was fitted to its points.
+ *
+ * @param rows `{n, series, value, low, high, fit}`; value > 0; low and high null where there is no interval, fit (the law's value at n) null where there is none
+ */
+export const fittedGrowth = (rows: readonly Row[], text: ChartText & { readonly y: string }): TopLevelSpec => {
+  const x = along('n', teamSizes(rows))
+  const y = (field: string): object => along(field, withTicks({ title: text.y, log: true }, rows.flatMap(({ value, low, high }) => [value, low, high].map(Number))))
+  return {
+    $schema: schema,
+    title: heading(text),
+    data: { values: rows as Row[] },
+    resolve: ownLegends,
+    layer: [
+      { transform: [{ filter: 'isValid(datum.fit)' }], mark: 'line', encoding: { x, y: y('fit'), ...withoutLegend({ ...colorBy('series', rows), ...dashBy('series', rows) }) } },
+      { transform: [isInterval], mark: { type: 'rule', strokeWidth: 2 }, encoding: { x, y: y('low'), y2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) } },
+      { mark: { type: 'point', filled: true, size: 45, opacity: 1 }, encoding: { x, y: y('value'), ...colorBy('series', rows), ...shapeBy('series', rows) } },
+    ],
+  } as TopLevelSpec
+}
+
+/** Slope of log value between neighbouring n, at their geometric mean: rows of `lines`, from rows of `{n}` and a column `value`, in the order of n. */
+export const localSlopes = (rows: readonly Row[], series: string, value: string): Row[] => rows.slice(1).map((row, k) => {
+  const [n0, n1, y0, y1] = [rows[k].n, row.n, rows[k][value], row[value]].map(Number)
+  return { x: Math.sqrt(n0 * n1), series, value: Math.log(y1 / y0) / Math.log(n1 / n0) }
+})
+
 /** The axis of team sizes n, logarithmic, with a tick at every n. */
 export const teamSizes = (rows: readonly Row[], field = 'n'): Axis => {
   const ticks = [...new Set(rows.map((row) => Number(row[field])))].sort((a, b) => a - b)
@@ -64,11 +91,14 @@ export const teamSizes = (rows: readonly Row[], field = 'n'): Axis => {
 /**
  * Estimates with intervals, one line of the page per `label`, its series beside each other.
  *
- * @param rows `{label, series, value, low, high}`; low and high null where there is no interval (or an unbounded one)
+ * @param rows `{label, series, value, low, high}`; low and high null where there is no interval (or an unbounded one), value null where there is only one
+ * @param text step: the height of one series' place, in pixels
  */
-export const intervals = (rows: readonly Row[], text: ChartText & { readonly x: Axis; readonly reference?: number }): TopLevelSpec => {
+export const intervals = (rows: readonly Row[], text: ChartText & { readonly x: Axis; readonly reference?: number; readonly step?: number }): TopLevelSpec => {
   const labels = seriesOf(rows, 'label')
   const series = seriesOf(rows, 'series')
+  // one series needs no legend
+  const colored = { ...colorBy('series', rows), ...shapeBy('series', rows) }
   const place = {
     y: { field: 'label', type: 'nominal', title: null, sort: labels, axis: { labelLimit: 260, grid: true, tickBand: 'extent' } },
     yOffset: { field: 'series', type: 'nominal', sort: series },
@@ -77,12 +107,12 @@ export const intervals = (rows: readonly Row[], text: ChartText & { readonly x: 
     $schema: schema,
     title: heading(text),
     data: { values: rows as Row[] },
-    height: { step: Math.max(14, 40 / series.length) },
+    height: { step: text.step ?? Math.max(14, 40 / series.length) },
     resolve: ownLegends,
     layer: [
       ...(text.reference === undefined ? [] : [referenceLine('x', text.reference)]),
-      { transform: [{ filter: 'isValid(datum.low) && isValid(datum.high)' }], mark: { type: 'rule', strokeWidth: 2 }, encoding: { ...place, x: along('low', text.x), x2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) } },
-      { mark: { type: 'point', filled: true, size: 55, opacity: 1 }, encoding: { ...place, x: along('value', text.x), ...colorBy('series', rows), ...shapeBy('series', rows) } },
+      { transform: [isInterval], mark: { type: 'rule', strokeWidth: 2 }, encoding: { ...place, x: along('low', text.x), x2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) } },
+      { mark: { type: 'point', filled: true, size: 55, opacity: 1 }, encoding: { ...place, x: along('value', text.x), ...(series.length > 1 ? colored : withoutLegend(colored)) } },
     ],
   } as TopLevelSpec
 }
@@ -92,11 +122,11 @@ export const intervals = (rows: readonly Row[], text: ChartText & { readonly x: 
  *
  * @param rows `{row, column, value}`
  */
-export const heatTable = (rows: readonly Row[], text: ChartText & { readonly column: string; readonly domain: readonly [number, number]; readonly format: string }): TopLevelSpec => ({
+export const heatTable = (rows: readonly Row[], text: ChartText & { readonly column: string; readonly domain: readonly [number, number]; readonly format: string; readonly width?: number }): TopLevelSpec => ({
   $schema: schema,
   title: heading(text),
   data: { values: rows as Row[] },
-  width: { step: 46 },
+  width: { step: text.width ?? 46 },
   height: { step: 22 },
   encoding: {
     x: { field: 'column', type: 'nominal', title: text.column, sort: seriesOf(rows, 'column'), axis: { labelAngle: 0, ticks: false, domain: false } },

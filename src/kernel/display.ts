@@ -1,7 +1,10 @@
 import { randomBytes } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { join } from 'node:path'
 import type { TopLevelSpec } from 'vega-lite'
-import type { Cell, Row } from '../figures/csv.js'
+import { commandInto, figures, recipes } from '../figures/catalogue.js'
+import { parseCsv, type Cell, type Row } from '../figures/csv.js'
 import { themed, toPng, toSvg } from '../figures/render.js'
 import { duration } from '../util/progress.js'
 import type { DisplayData } from './tslab.js'
@@ -70,6 +73,34 @@ const cellText = (cell: Cell | undefined, digits: number): string =>
   typeof cell === 'number' && !Number.isInteger(cell) ? String(Number(cell.toPrecision(digits))) : String(cell ?? '')
 
 const escapeHtml = (text: string): string => text.replace(/[&<>]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;' })[c] as string)
+
+/**
+ * The tables in a folder (`data/`): their rows, and the figures of the catalogue that are drawn from them. What is not recorded yet is no error: no
+ * rows, no figure, and one line that says which command writes the table.
+ */
+export const tablesIn = (folder: string): { rows: (table: string) => Row[]; figure: (name: string) => Promise<void> } => {
+  const isThere = (table: string): boolean => existsSync(join(folder, table))
+  const read = (table: string): Row[] => parseCsv(readFileSync(join(folder, table), 'utf8'))
+  const sayMissing = (table: string): void => {
+    const recipe = recipes.find(({ tables }) => tables.includes(table))
+    showMarkdown(`*Not recorded yet: \`${table}\`${recipe ? `; \`npx teamtr ${commandInto(recipe, 'data').join(' ')}\` writes it` : ''}.*`)
+  }
+  return {
+    rows: (table) => {
+      if (isThere(table)) return read(table)
+      sayMissing(table)
+      return []
+    },
+    figure: async (name) => {
+      const found = figures.find((one) => one.name === name)
+      if (!found) throw new Error(`no figure "${name}"`)
+      const { tables, rows, draw, title, subtitle } = found
+      const missing = tables.find((table) => !isThere(table))
+      if (missing === undefined) await show(draw(rows(...tables.map(read)), { title, subtitle }))
+      else sayMissing(missing)
+    },
+  }
+}
 
 /** One progress bar that updates in place; removed from the saved notebook's text by its last state, `label: done in …`. */
 export const progressBar = (label: string, total: number): { update(done: number): void; end(): void } => {
