@@ -136,7 +136,7 @@ const slopeFigure = (name: string, title: string, measure: string, quantity: str
 const phases = [['reward_was', 'as it was'], ['reward_swapped', 'swapped'], ['reward_aligned', 'aligned'], ['reward_recovered', 'at the end']] as const
 
 const forest = (x: string) => (rows: readonly Row[], text: ChartText): TopLevelSpec => intervals(rows, { ...text, x: { title: x }, reference: 0 })
-const seedBars = 'bars: 95 % bootstrap over seeds'
+const seedBars = 'bars: 95\u00a0% bootstrap over seeds'
 
 export const experimentFigures: readonly Figure[] = [
   {
