@@ -7,7 +7,8 @@ import type { Team } from '../train/team.js'
 import type { GuessingConfig } from '../tasks/guessing.js'
 import type { Task } from '../tasks/task.js'
 import { numberIn } from './promptOptions.js'
-import type { DemoResults, DemoRun, GuessingPlayer } from './demoReport.js'
+import type { DemoResults, GuessingPlayer } from './demoReport.js'
+import type { TrainedRun } from './trainingReport.js'
 
 interface Options {
   out?: string
@@ -159,7 +160,7 @@ const train = async (label: string, config: ConfigInput, folder: string, engine:
   return { ...result, elapsed: (performance.now() - started) / 1000 }
 }
 
-const trainRelay = async (size: Size, seed: number, out: string, engine: Engine): Promise<DemoRun[]> => {
+const trainRelay = async (size: Size, seed: number, out: string, engine: Engine): Promise<TrainedRun[]> => {
   const [{ parseConfig }, { warmUp }, { compareEvaluations }, { stream }, { disposeTeam }, { progress }] = await Promise.all([
     import('../train/config.js'), import('../train/warmup.js'), import('../train/evaluateTeam.js'), import('../train/streams.js'),
     import('../train/team.js'), import('../util/progress.js'),
@@ -171,7 +172,7 @@ const trainRelay = async (size: Size, seed: number, out: string, engine: Engine)
   const bar = progress('relay: warm-up', settings.warmup.steps, 'steps')
   const base = isBegun ? undefined : await warmUp(settings, { onProgress: (done, _, loss) => bar.update(done, `loss ${loss.toFixed(3)}`) })
   bar.end()
-  const runs: DemoRun[] = []
+  const runs: TrainedRun[] = []
   for (const { method, folder } of folders) {
     const { team, updates, evaluations } = await train(`relay, ${method}`, configOf(size, seed, method), folder, engine, base)
     disposeTeam(team)

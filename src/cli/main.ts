@@ -14,6 +14,7 @@ import { addExport } from './export.js'
 import { addFigures } from './figures.js'
 import { addKernel } from './kernel.js'
 import { addProtocols } from './protocols.js'
+import { addReport } from './report.js'
 import { addRuns } from './runs.js'
 import { addGenerate } from './generate.js'
 import { addLogits } from './logits.js'
@@ -49,6 +50,7 @@ addTrain(program)
 addSwap(program)
 addProtocols(program)
 addRuns(program)
+addReport(program)
 addTokenShifts(program)
 addEval(program)
 addScore(program)
