@@ -1,7 +1,7 @@
 /** Parts of large binary files. Whoever reads an untrusted file compares what it says with `fileSize` before asking for bytes. */
 import { constants } from 'node:buffer'
 import { createHash, type Hash } from 'node:crypto'
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { closeSync, constants as flags, fstatSync, openSync, readSync } from 'node:fs'
 import { InputError, messageOf } from './errors.js'
 
 /** Bytes of a file. @throws InputError when it is missing, no regular file, or unreadable */
@@ -35,10 +35,12 @@ export const hashOf = (file: string, length = fileSize(file)): Hash => {
 /** Bytes that are hashed at once. */
 const PIECE = 2 ** 24
 
+const { O_RDONLY, O_NONBLOCK } = flags as { O_RDONLY: number; O_NONBLOCK?: number }
+
 const withFile = <T>(file: string, f: (descriptor: number) => T): T => {
   let descriptor: number
   try {
-    descriptor = openSync(file, 'r')
+    descriptor = openSync(file, O_RDONLY | (O_NONBLOCK ?? 0)) // a named pipe is opened at once, and refused, instead of waited for
   } catch (error) {
     throw new InputError(
       (error as NodeJS.ErrnoException).code === 'ENOENT' ? `${file}: no such file` : `${file}: cannot be read: ${messageOf(error)}`,

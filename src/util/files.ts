@@ -31,11 +31,32 @@ export const readText = (file: string): string => {
 export const readJson = (file: string): unknown => {
   const text = readText(file)
   try {
-    return JSON.parse(text)
+    return parseJson(text, MAX_DEPTH)
   } catch (error) {
     throw new InputError(`${file}: is not valid JSON: ${messageOf(error)}`)
   }
 }
+
+/** Deepest nesting of a JSON file that is read: each level costs far more memory than the byte that opens it. */
+const MAX_DEPTH = 1000
+
+/** JSON whose lists and objects nest at most so deep. @throws SyntaxError, before anything is allocated for what nests deeper */
+export const parseJson = (text: string, depth: number): unknown => {
+  let open = 0
+  let inString = false
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i)
+    if (c === QUOTE) inString = !inString
+    else if (inString) i += c === BACKSLASH ? 1 : 0
+    else if ((c | 0x20) === OPEN && ++open > depth) throw new SyntaxError(`nests deeper than ${depth} levels at position ${i}`)
+    else if ((c | 0x20) === CLOSE) open--
+  }
+  return JSON.parse(text)
+}
+
+const [QUOTE, BACKSLASH] = [0x22, 0x5c]
+/** { and }; [ and ] are the same but for one bit. */
+const [OPEN, CLOSE] = [0x7b, 0x7d]
 
 /** Reads .json as JSON, anything else as YAML. @throws InputError when the file cannot be read or parsed */
 export const readConfig = (file: string): unknown => {

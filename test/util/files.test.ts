@@ -1,13 +1,34 @@
+import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
+import { fileSize } from '../../src/util/binaryFile.js'
 import { InputError, oneLine } from '../../src/util/errors.js'
 import { readJson, readText, writableFolder, writeAtomic } from '../../src/util/files.js'
 import { show } from '../../src/util/validate.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'teamtr-files-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+describe('readJson', () => {
+  it('refuses what nests deep before anything is made of it, and takes brackets in strings for what they are', () => {
+    const file = join(folder, 'deep.json')
+    const content = { 'a"[[\\': Array.from({ length: 2000 }, () => '[{"\\') }
+    writeFileSync(file, JSON.stringify(content))
+    expect(readJson(file)).toEqual(content)
+    writeFileSync(file, '['.repeat(2 ** 20))
+    expect(() => readJson(file)).toThrow(/deep\.json: is not valid JSON: nests deeper than 1000 levels at position 1000$/)
+  })
+})
+
+describe('a named pipe', () => {
+  it.skipIf(process.platform === 'win32')('in the place of a binary file is refused, not waited for', () => {
+    const file = join(folder, 'model.safetensors')
+    execFileSync('mkfifo', [file])
+    expect(() => fileSize(file)).toThrow(/model\.safetensors: is no regular file; a file is needed$/)
+  })
+})
 
 describe('writeAtomic', () => {
   it('makes the folders, writes, replaces, and leaves nothing else', () => {

@@ -6,6 +6,7 @@ import { fileSize, readBytes } from '../../util/binaryFile.js'
 import { InputError } from '../../util/errors.js'
 import { show } from '../../util/validate.js'
 import { blockTypes, typeName } from './dequantise.js'
+import { finite } from './numbers.js'
 import type { StoredTensor } from './safetensors.js'
 
 /** A metadata value. Arrays of numbers and booleans are typed arrays (booleans as 0 and 1). */
@@ -88,7 +89,7 @@ export const openGguf = (file: string): GgufFile => {
   for (const { name, where, shape, type, from, bytes } of described) {
     if (tensors.has(name)) throw new InputError(`${where}: occurs twice`)
     const { label, toFloat32 } = blockTypes[type]!
-    tensors.set(name, { dtype: label, shape, read: () => toFloat32(readBytes(file, start + from, bytes, where)) })
+    tensors.set(name, { dtype: label, shape, read: () => finite(toFloat32(readBytes(file, start + from, bytes, where)), where) })
   }
   return { metadata, tensors }
 }

@@ -11,6 +11,7 @@ import { show, validate } from '../../util/validate.js'
 import type { ParameterSlot } from '../policy.js'
 import type { DecoderConfig } from './config.js'
 import { decoderLayout, linears, loraLayout, slotSize, type LoraConfig } from './layout.js'
+import { finite } from './numbers.js'
 import { modules, peftName, projections, type Projection } from './projections.js'
 import { openSafetensors, type NamedArray, type StoredTensor } from './safetensors.js'
 
@@ -298,4 +299,7 @@ export const storedTensors = (folder: string): Map<string, Located> => {
 }
 
 const located = (file: string): Map<string, Located> =>
-  new Map([...openSafetensors(file).tensors].map(([name, tensor]) => [name, { file, tensor }]))
+  new Map([...openSafetensors(file).tensors].map(([name, tensor]) => [
+    name,
+    { file, tensor: { ...tensor, read: () => finite(tensor.read(), `${file}: tensor ${JSON.stringify(name)}`) } },
+  ]))

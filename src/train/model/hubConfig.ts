@@ -10,7 +10,7 @@ import { InputError } from '../../util/errors.js'
 import { readJson } from '../../util/files.js'
 import { show, validate } from '../../util/validate.js'
 import { decoderSchema, type DecoderConfig } from './config.js'
-import type { Dtype } from './dtypes.js'
+import { dtypes, type Dtype } from './dtypes.js'
 
 /** What is computed of scaled rotary positions. */
 const scalingSchema = z.discriminatedUnion('rope_type', [
@@ -71,11 +71,13 @@ const only: Readonly<Record<string, readonly unknown[]>> = {
   chunk_size_feed_forward: [0],
   output_attentions: [false],
   output_hidden_states: [false],
+  torch_dtype: dtypes,
+  dtype: dtypes,
 }
 
 /** Fields that no number depends on: provenance, storage, defaults of generation. */
 const harmless = new Set([
-  'bos_token_id', 'eos_token_id', 'pad_token_id', 'torch_dtype', 'dtype', 'transformers_version', 'use_cache', 'initializer_range',
+  'bos_token_id', 'eos_token_id', 'pad_token_id', 'transformers_version', 'use_cache', 'initializer_range',
   '_name_or_path', 'name_or_path', 'return_dict', 'return_dict_in_generate', 'id2label', 'label2id', 'task_specific_params', 'problem_type',
   'finetuning_task', 'tokenizer_class', 'transformers.js_config', '_attn_implementation', '_attn_implementation_autoset', '_flash_attn_2_enabled',
   'attn_implementation', 'unsloth_fixed', 'unsloth_version', 'keys_to_ignore_at_inference', 'max_length', 'min_length', 'do_sample',
@@ -160,6 +162,9 @@ const rotary = (hub: z.output<typeof hubSchema>, file: string): { ropeTheta: num
   const { rope_theta, type, rope_type, partial_rotary_factor = 1, ...rest } = hub[key] ?? {}
   if (partial_rotary_factor !== 1) {
     throw new InputError(`${file}: ${key}.partial_rotary_factor: holds ${show(partial_rotary_factor)}; only 1 is supported`)
+  }
+  if (typeof rope_theta === 'number' && typeof hub.rope_theta === 'number' && rope_theta !== hub.rope_theta) {
+    throw new InputError(`${file}: ${key}.rope_theta: holds ${rope_theta}, and rope_theta holds ${hub.rope_theta}; one value is needed`)
   }
   const ropeTheta = validate(
     z.number().positive(),

@@ -1,4 +1,5 @@
 /** 16-bit numbers as float32, exactly, and float32 as the nearest 16-bit number (ties to even). */
+import { InputError } from '../../util/errors.js'
 
 /** IEEE half precision. */
 export const fromHalf = (bits: number): number => {
@@ -49,4 +50,14 @@ const toHalf = (x: number): number => {
 const roundToEven = (x: number): number => {
   const down = Math.floor(x)
   return x - down > 0.5 || (x - down === 0.5 && down % 2 === 1) ? down + 1 : down
+}
+
+/** The values themselves, as weights can be computed with. @param where for messages @throws InputError where one is NaN or infinite */
+export const finite = (values: Float32Array, where: string): Float32Array => {
+  // x · 0 is 0 for finite x only: one sum tells of all, without a branch for each.
+  let sum = 0
+  for (let i = 0; i < values.length; i++) sum += values[i] * 0
+  if (sum === 0) return values
+  const at = values.findIndex((x) => !Number.isFinite(x))
+  throw new InputError(`${where}: element ${at} is ${values[at]}; finite numbers are needed`)
 }

@@ -5,12 +5,14 @@
 import { z } from 'zod'
 import { fileSize, readBytes } from '../../util/binaryFile.js'
 import { InputError, messageOf } from '../../util/errors.js'
-import { writeAtomic } from '../../util/files.js'
+import { parseJson, writeAtomic } from '../../util/files.js'
 import { show } from '../../util/validate.js'
 import { bfloat16, float16, toBfloat16, toFloat16 } from './numbers.js'
 
-/** Largest header, in bytes, as in the reference implementation. */
-const MAX_HEADER = 100_000_000
+/** Largest header, in bytes: 100 thousand tensors fit. The format allows 100 MB; parsed, that may be sixty times as much memory. */
+const MAX_HEADER = 2 ** 24
+/** The header, a tensor, its shape. */
+const HEADER_DEPTH = 3
 
 /** Bytes per element. */
 const widths: Record<string, number> = {
@@ -51,7 +53,7 @@ export interface SafetensorsFile {
 /**
  * Read and check a file's header.
  *
- * @throws InputError naming the file and the tensor: no such file, header longer than the file or than 100 MB, no JSON, unknown dtype, a
+ * @throws InputError naming the file and the tensor: no such file, header longer than the file or than 16 MiB, no JSON, unknown dtype, a
  *   shape that
  *   does not match its bytes, bytes outside the file, or tensors that overlap or leave gaps
  */
@@ -98,7 +100,7 @@ const readHeader = (file: string): { header: object; start: number; size: number
   const start = 8 + Number(length)
   let header: unknown
   try {
-    header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(readBytes(file, 8, Number(length), file)))
+    header = parseJson(new TextDecoder('utf-8', { fatal: true }).decode(readBytes(file, 8, Number(length), file)), HEADER_DEPTH)
   } catch (error) {
     if (error instanceof InputError) throw error
     throw new InputError(`${file}: header: is not valid JSON: ${messageOf(error)}`)

@@ -120,6 +120,7 @@ describe.skipIf(!models[0][1])('models', () => {
       ({ tensors }) => tensors.push({ name: 'blk.0.attn_sinks.weight', shape: [4], data: new Float32Array(4) }),
       'tensor "blk.0.attn_sinks.weight": the configuration describes a model without it',
     ],
+    ['a weight that is no number', ({ tensors }) => (tensors[3].data[5] = NaN), 'element 5 is NaN; finite numbers are needed'],
     [
       'a SentencePiece tokenizer',
       ({ metadata }) => (metadata['tokenizer.ggml.model'] = 'llama'),

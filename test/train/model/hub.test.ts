@@ -115,6 +115,8 @@ describe.skipIf(!folder)('checkpoints of the Hugging Face families', () => {
       ['another family', edit('config.json', { model_type: 'gpt_neox' }), /config\.json: model_type: holds "gpt_neox"/],
       ['scaled positions', edit('config.json', { rope_scaling: { rope_type: 'yarn', factor: 8 } }), /config\.json: rope_scaling: rope_type: holds "yarn"; expected default, linear or llama3/],
       ['a sliding window', edit('config.json', { use_sliding_window: true }), /config\.json: use_sliding_window: holds true/],
+      ['two rotary bases', edit('config.json', { rope_theta: 10000, rope_parameters: { rope_type: 'default', rope_theta: 500000 } }), /config\.json: rope_parameters\.rope_theta: holds 500000, and rope_theta holds 10000; one value is needed/],
+      ['another number format', edit('config.json', { dtype: 'int8' }), /config\.json: dtype: holds "int8"; only "float32" or "float16" or "bfloat16" is supported/],
       ['another width', edit('config.json', { intermediate_size: 113 }), /model\.safetensors: tensor "model\.layers\.0\.mlp\.gate_proj\.weight": has shape \[112,64\]; \[113,64\] is needed/],
       ['a missing tensor', edit('config.json', { num_hidden_layers: 3 }), /model\.safetensors: tensor "model\.layers\.2\.input_layernorm\.weight": missing/],
     ])('%s', (_, change, message) => {
@@ -125,6 +127,18 @@ describe.skipIf(!folder)('checkpoints of the Hugging Face families', () => {
       const index = 'model.safetensors.index.json'
       const outside = edit(index, { weight_map: { 'model.norm.weight': '../model.safetensors' } })
       expect(() => read(copy('tiny-qwen3', outside))).toThrow(/weight_map: "model\.norm\.weight" is in "\.\.\/model\.safetensors"; a file name in the same folder is needed/)
+    })
+
+    test.each(['NaN', 'Infinity'])('%s among the weights', (value) => {
+      const poison = (file: string) => (at: string) => {
+        const bytes = readFileSync(join(at, file))
+        bytes.writeFloatLE(Number(value), bytes.length - 4)
+        writeFileSync(join(at, file), bytes)
+      }
+      const message = new RegExp(`model\\.safetensors: tensor "[\\w.]+": element \\d+ is ${value}; finite numbers are needed`)
+      expect(() => read(copy('tiny-llama', poison('model.safetensors')))).toThrow(message)
+      const folder = join(copy('tiny-llama', poison('adapter/adapter_model.safetensors')), 'adapter')
+      expect(() => [...readHubAdapter(folder, readHubConfig(join(folder, '..')), readHubAdapterConfig(folder))]).toThrow(message)
     })
 
     test('an adapter of another kind', () => {
