@@ -16,7 +16,8 @@ export const variantNames: Readonly<Record<string, string>> = {
   'fixed-kl-only': 'fixed KL only', 'no-trust-region': 'no trust region', 'adaptive-delta': 'adaptive δ', 'no-normalisation': 'no group normalisation',
   'no-advantage-clipping': 'no advantage clipping', 'monitor-half': 'KL on a half of the tokens', 'monitor-quarter': 'KL on a quarter', 'monitor-tenth': 'KL on a tenth',
 }
-const nameOf = (variant: unknown): string => {
+/** A variant's name as it is read, a protocol's after that of the team. */
+export const nameOf = (variant: unknown): string => {
   const [own, protocol] = String(variant).split(/\.(?=[a-z])/)
   return `${variantNames[own] ?? own}${protocol === undefined ? '' : `, ${protocol.replace('pass-at-n-oracle', 'any of n (told which)')}`}`
 }
@@ -42,6 +43,13 @@ export const meanRows = (table: readonly Row[], measure: string, { series, scale
 export const differenceRows = (table: readonly Row[], measure: string, { series, scale = 1, label = ({ variant }) => nameOf(variant) }: Reading): Row[] =>
   table.filter((row) => row.measure === measure && typeof row.difference === 'number')
     .map((row) => ({ label: label(row), series, value: scaled(row.difference, scale), low: scaled(row.difference_low, scale), high: scaled(row.difference_high, scale) }))
+
+/** How a row of a summary compares with the reference: on which side of 0 the interval of its paired difference lies. The reference itself has no verdict. */
+export const verdict = ({ difference, difference_low, difference_high }: Row): 'above' | 'below' | 'not told apart' | 'one seed' | null => {
+  if (typeof difference !== 'number') return null
+  if (typeof difference_low !== 'number' || typeof difference_high !== 'number') return 'one seed'
+  return difference_low > 0 ? 'above' : difference_high < 0 ? 'below' : 'not told apart'
+}
 
 const byValue = (rows: readonly Row[]): Row[] => [...rows].sort((a, b) => Number(b.value) - Number(a.value))
 
@@ -128,7 +136,7 @@ const slopeFigure = (name: string, title: string, measure: string, quantity: str
 const phases = [['reward_was', 'as it was'], ['reward_swapped', 'swapped'], ['reward_aligned', 'aligned'], ['reward_recovered', 'at the end']] as const
 
 const forest = (x: string) => (rows: readonly Row[], text: ChartText): TopLevelSpec => intervals(rows, { ...text, x: { title: x }, reference: 0 })
-const seedBars = 'bars: 95 % bootstrap over seeds'
+const seedBars = 'bars: 95\u00a0% bootstrap over seeds'
 
 export const experimentFigures: readonly Figure[] = [
   {

@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { figures } from '../../src/figures/catalogue.js'
 import { parseCsv, type Row } from '../../src/figures/csv.js'
 import { exactFigures } from '../../src/figures/exactFigures.js'
-import { experimentFigures } from '../../src/figures/experimentFigures.js'
+import { experimentFigures, verdict } from '../../src/figures/experimentFigures.js'
 import { toSvg } from '../../src/figures/render.js'
 import { experimentTables } from './experimentTables.js'
 
@@ -15,6 +15,14 @@ const rowsOf = (name: string): Row[] => {
   return figure.rows(...figure.tables.map(tableOf))
 }
 const ofRecorded = experimentFigures.filter(({ tables }) => tables.some((table) => table.startsWith('experiments/')))
+
+describe('verdict', () => {
+  it('is the side of 0 on which the whole interval of the difference lies', () => {
+    const of = (difference: number | null, difference_low: number | null, difference_high: number | null) => verdict({ difference, difference_low, difference_high })
+    expect([of(2, 1, 3), of(-2, -3, -1), of(2, -1, 5), of(0, 0, 0), of(2, null, null), of(null, null, null)])
+      .toEqual(['above', 'below', 'not told apart', 'not told apart', 'one seed', null])
+  })
+})
 
 describe('figures of experiments', () => {
   it.each(ofRecorded.map(({ name }) => name))('%s: draws small tables, without a warning', async (name) => {
