@@ -164,7 +164,7 @@ export const checkLatest = (folder: string, config: Config): void => {
  * @returns a team that the caller disposes, and the rest; undefined where no checkpoint was written yet
  * @throws InputError saying what is wrong with it, and how to go on
  */
-export const readCheckpoint = (folder: string, config: Config, name?: string): { team: Team; saved: Saved } | undefined => {
+export const readCheckpoint = (folder: string, config: Config, name?: string, onNotice?: (text: string) => void): { team: Team; saved: Saved } | undefined => {
   const latest = name ?? checkpointNames(folder).at(-1)
   if (latest === undefined) return undefined
   const at = join(fileIn.checkpoints(folder), latest)
@@ -183,7 +183,7 @@ export const readCheckpoint = (folder: string, config: Config, name?: string): {
     const { theta, first, second } = readVectors(join(at, CRITIC), criticLayout(config), MOMENTS).vectors
     return { theta, optimiser: { steps: criticSteps, first, second } }
   }
-  const opened = openAgents(config, folder)
+  const opened = openAgents(config, folder, onNotice)
   try {
     opened.agents.forEach(({ pretrained }, i) => sameModel(config, i, pretrained, agents[i].model, agents[i].lora, file))
     const read = opened.agents.map(readAgent)
@@ -198,11 +198,11 @@ export const readCheckpoint = (folder: string, config: Config, name?: string): {
 type OpenAgent = Pick<Agent, 'policy' | 'voice' | 'pretrained'>
 
 /** The agents of a configuration, without what a checkpoint holds. */
-const openAgents = (config: Config, folder: string): { agents: OpenAgent[]; release(): void } => {
+const openAgents = (config: Config, folder: string, onNotice?: (text: string) => void): { agents: OpenAgent[]; release(): void } => {
   if (!config.team.members) {
     return { agents: decodersOf(config).map(({ policy, voice }) => ({ policy, voice })), release: () => undefined }
   }
-  const { agents, release } = openLanguageAgents(config, folder)
+  const { agents, release } = openLanguageAgents(config, folder, onNotice)
   return { agents: agents.map(({ policy, voice, pretrained }) => ({ policy, voice, pretrained })), release }
 }
 

@@ -105,8 +105,8 @@ const serverSchema = z.strictObject({
   folder: z.string().min(1).optional(),
   /** Messages that are asked for at once. */
   parallel: z.int().min(1).max(1024).default(32),
-  /** For one message. */
-  timeoutSeconds: z.number().positive().max(86_400).default(600),
+  /** For one message, to its end; asked up to four times. */
+  timeoutSeconds: z.number().positive().max(86_400).default(120),
 })
 export type ServerSettings = z.output<typeof serverSchema>
 

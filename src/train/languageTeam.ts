@@ -1,5 +1,5 @@
 /** The agents of a configuration that are language models, as far as they do not change while they learn. */
-import { join } from 'node:path'
+import { InputError } from '../util/errors.js'
 import type { Random } from '../util/random.js'
 import { tf } from './backend.js'
 import type { Config } from './config.js'
@@ -10,10 +10,12 @@ import { adapterPolicy, decoderPolicy } from './model/decoderPolicy.js'
 import { fingerprint } from './model/fingerprint.js'
 import { decoderLayout, initialTheta, layoutSize, type LoraConfig } from './model/layout.js'
 import { peftName, projections } from './model/projections.js'
-import { weightArrays } from './model/source.js'
+import { weightArrays, type ModelSource } from './model/source.js'
 import type { Policy } from './policy.js'
+import { fileIn } from './runFolder.js'
 import { servedPolicy } from './servedPolicy.js'
 import type { Agent } from './team.js'
+import type { Voice } from './voice.js'
 
 /** An agent without what an update changes. */
 export interface LanguageAgent extends Required<Pick<Agent, 'policy' | 'voice' | 'pretrained'>> {
@@ -25,9 +27,10 @@ export interface LanguageAgent extends Required<Pick<Agent, 'policy' | 'voice' |
  * Open the models of a configuration. Agents on the same model share its weights, which are in memory once.
  *
  * @param folder of the run: where a server that samples finds the adapters
+ * @param onNotice one line that the user should see
  * @throws InputError naming file, field or tensor
  */
-export const openLanguageAgents = (config: Config, folder?: string): { agents: LanguageAgent[]; release(): void } => {
+export const openLanguageAgents = (config: Config, folder?: string, onNotice?: (text: string) => void): { agents: LanguageAgent[]; release(): void } => {
   const bases = openBases()
   const policies = new Map<string, Policy>()
   const prints = new Map<Base, string>()
@@ -44,11 +47,13 @@ export const openLanguageAgents = (config: Config, folder?: string): { agents: L
       const policy = policies.get(key)
         ?? (lora ? adapterPolicy(source.config, base.weights(), lora, settings) : decoderPolicy(source.config, settings))
       policies.set(key, policy)
+      const voice = languageVoice(tokenizer, config.protocol!, role)
+      checkPositions(config, i, source, voice)
       const { server } = config.rollout
       const served = server && lora && { name: `agent-${i}`, model, source, tokenizer, lora, stop: config.protocol!.stop }
       return {
-        policy: served ? servedPolicy(policy, served, server[i], folder && join(folder, 'served')) : policy,
-        voice: languageVoice(tokenizer, config.protocol!, role),
+        policy: served ? servedPolicy(policy, served, server[i], folder && fileIn.served(folder), onNotice) : policy,
+        voice,
         pretrained: { source, lora, fingerprint: print },
         initial: (random) => (lora ? (read ? tf.tensor1d(read.values) : initialTheta(policy, random)) : wholeTheta(base)),
       }
@@ -58,6 +63,14 @@ export const openLanguageAgents = (config: Config, folder?: string): { agents: L
     bases.dispose()
     throw error
   }
+}
+
+/** @throws InputError when an agent has no room for a message, even with nothing said before it */
+const checkPositions = ({ rollout: { maxTokens } }: Config, i: number, { path, config: { maxPositions } }: ModelSource, { prompt }: Voice): void => {
+  const read = prompt('', undefined).length
+  if (read + maxTokens <= maxPositions) return
+  const own = read >= maxPositions ? `team.agents[${i}].role: fills` : `rollout.maxTokens: holds ${maxTokens}; agent ${i} reads`
+  throw new InputError(`${own} ${read} tokens before the shared context, and ${path} has ${maxPositions} positions`)
 }
 
 const loraOf = ({ rank, alpha, targets, dropout }: NonNullable<Config['lora']>): LoraConfig =>

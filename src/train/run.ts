@@ -1,7 +1,8 @@
 import { InputError } from '../util/errors.js'
 import { writeAtomic } from '../util/files.js'
+import { random } from '../util/random.js'
 import { updatesInStage, type Config } from './config.js'
-import { checkLatest, readCheckpoint, updatesDone, writeCheckpoint, type Saved } from './checkpoints.js'
+import { checkLatest, checkpointNames, readCheckpoint, updatesDone, writeCheckpoint, type Saved } from './checkpoints.js'
 import { exportTeam } from './exportTeam.js'
 import { checkTemporaryFolder } from './graph.js'
 import { openEnvironment, type OpenEnvironment } from './openEnvironment.js'
@@ -54,15 +55,24 @@ export const runTraining = async (config: Config | undefined, options: RunOption
     if (!config.team.members) checkMemory(config, options.where ?? 'config')
     if (config.start && !options.base) checkStart(config, config.start)
     const environment = await openEnvironment(config)
-    const models = config.team.members && !options.base ? await startTeam(config, { folder: options.folder }) : undefined
-    let unlock: () => void
+    for (const split of ['train', 'test'] as const) environment.problems(split, 1, random(0))
+    const models = config.team.members && !options.base ? await startTeam(config, { folder: options.folder, onNotice: options.onNotice }) : undefined
+    let run: ReturnType<typeof createRun>
     try {
-      unlock = createRun(options.folder, config)
+      run = createRun(options.folder, config)
     } catch (error) {
       if (models) disposeTeam(models)
       throw error
     }
-    return continueRun(config, { environment, team: models }, options).finally(unlock)
+    try {
+      return await continueRun(config, { environment, team: models }, options)
+    } catch (error) {
+      // Before the first checkpoint there is nothing to continue from, and a folder would stand in the way of the corrected run.
+      if (checkpointNames(options.folder).length === 0) run.undo()
+      throw error
+    } finally {
+      run.unlock()
+    }
   }
   const recorded = resumedConfig(options.folder, undefined, '')
   const unlock = lock(options.folder)
@@ -71,7 +81,7 @@ export const runTraining = async (config: Config | undefined, options: RunOption
     checkLatest(options.folder, recorded)
     const own = resumedConfig(options.folder, config, options.where ?? 'config')
     const environment = await openEnvironment(own)
-    return await continueRun(own, { environment, ...readCheckpoint(options.folder, own) }, options)
+    return await continueRun(own, { environment, ...readCheckpoint(options.folder, own, undefined, options.onNotice) }, options)
   } finally {
     unlock()
   }
@@ -137,8 +147,8 @@ const continueRun = async (config: Config, { environment, saved, team: opened }:
 }
 
 /** The team that a new run starts with. */
-const begin = async (config: Config, { folder, onProgress }: RunOptions): Promise<Team> => {
-  if (!config.start) return startTeam(config, { folder, onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`) })
+const begin = async (config: Config, { folder, onProgress, onNotice }: RunOptions): Promise<Team> => {
+  if (!config.start) return startTeam(config, { folder, onNotice, onProgress: (done, steps, loss) => onProgress?.('warm-up', done, steps, `loss ${loss.toFixed(3)}`) })
   const { team, report } = await replaceAgent(config, config.start, { onProgress })
   writeAtomic(fileIn.swap(folder), `${JSON.stringify(report)}\n`)
   return team

@@ -12,11 +12,11 @@
  * Killed at any moment it can be continued: lines after the latest checkpoint are cut off, and come again with the same numbers.
  */
 import {
-  appendFileSync, closeSync, existsSync, fsyncSync, ftruncateSync, openSync, readdirSync, readFileSync, rmSync, statSync, writeSync,
+  appendFileSync, closeSync, existsSync, fsyncSync, ftruncateSync, openSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync, writeSync,
 } from 'node:fs'
 import { createHash } from 'node:crypto'
 import { hostname } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { z } from 'zod'
 import { hashOf } from '../util/binaryFile.js'
 import { InputError, messageOf } from '../util/errors.js'
@@ -31,6 +31,8 @@ export const fileIn = {
   log: (folder: string): string => join(folder, 'log.jsonl'),
   evaluations: (folder: string): string => join(folder, 'evaluations.jsonl'),
   swap: (folder: string): string => join(folder, 'swap.json'),
+  /** Adapters that a server loads. */
+  served: (folder: string): string => join(folder, 'served'),
   checkpoints: (folder: string): string => join(folder, 'checkpoints'),
   lock: (folder: string): string => join(folder, 'lock'),
 }
@@ -38,10 +40,11 @@ export const fileIn = {
 /**
  * Start a new run: make the folder, lock it, write config.json.
  *
- * @returns unlocks it
+ * @returns `unlock`; and `undo`, which removes what is there of a run that failed before its first checkpoint, so that it can be begun again
  * @throws InputError when the folder cannot be made or written, or holds anything already
  */
-export const createRun = (folder: string, config: Config): (() => void) => {
+export const createRun = (folder: string, config: Config): { unlock(): void; undo(): void } => {
+  const made = missingFolders(folder)
   writableFolder(folder)
   if (existsSync(fileIn.config(folder))) {
     throw new InputError(`${folder}: holds a run already; add --resume to continue it, or choose another --out`)
@@ -49,8 +52,17 @@ export const createRun = (folder: string, config: Config): (() => void) => {
   checkVacant(folder)
   const unlock = lock(folder)
   writeConfig(folder, config)
-  return unlock
+  const undo = (): void => {
+    // The folder was vacant: all of these are this run's own.
+    for (const name of ['config', 'log', 'evaluations', 'swap', 'served', 'checkpoints'] as const) rmSync(fileIn[name](folder), { recursive: true, force: true })
+    unlock()
+    for (const one of made) if (readdirSync(one).length === 0) rmdirSync(one)
+  }
+  return { unlock, undo }
 }
+
+/** A folder and those above it, as far as they are not there; the deepest first. */
+const missingFolders = (folder: string): string[] => (existsSync(folder) ? [] : [folder, ...missingFolders(dirname(resolve(folder)))])
 
 /** @throws InputError when a folder that is there and holds no run holds something else */
 export const checkVacant = (folder: string): void => {

@@ -36,46 +36,57 @@ export interface Served {
 /**
  * @param policy the agent's own
  * @param folder where its adapters are put for the server to load; default: a temporary one
+ * @param onNotice is told once in a rollout of each way in which an attempt failed
  * @throws InputError at once for an URL that is none; from `sample` when the server cannot load adapters, refuses, or answers in another form
  */
-export const servedPolicy = (policy: Policy, agent: Served, settings: ServerSettings, folder?: string): Policy => {
+export const servedPolicy = (policy: Policy, agent: Served, settings: ServerSettings, folder?: string, onNotice?: Notice): Policy => {
   const adapters = adapterLoader(agent, settings, folder)
   const url = endpoint(settings.url, 'completions')
   return {
     ...policy,
     sample: async (theta, prompts, options) => {
-      const model = await adapters(theta)
+      // Many messages are asked for at once, and fail alike.
+      const said = new Set<string>()
+      const once = (text: string): void => {
+        if (!said.has(text)) onNotice?.(text)
+        said.add(text)
+      }
+      const model = await adapters(theta, once)
       const jobs = prompts.map((prompt) => ({ prompt, seed: options.random.int(2 ** 31) }))
-      const tokens = await inParallel(jobs, settings.parallel, ({ prompt, seed }) => complete(url, model, prompt, seed, agent, settings, options))
+      const tokens = await inParallel(jobs, settings.parallel, ({ prompt, seed }) => complete(url, model, prompt, seed, agent, { ...settings, onNotice: once }, options))
       return withLogProbs(policy, theta, prompts, tokens, options)
     },
   }
 }
 
 /** Has the server load an adapter for θ, if that is not the one it has. @returns gives what the server calls it */
-const adapterLoader = ({ name, model, source, lora }: Served, settings: ServerSettings, folder?: string): ((theta: tf.Tensor1D) => Promise<string>) => {
+const adapterLoader = ({ name, model, source, lora }: Served, settings: ServerSettings, folder?: string): ((theta: tf.Tensor1D, onNotice: Notice) => Promise<string>) => {
   const run = Date.now().toString(36)
   let current: { theta: tf.Tensor1D; called: string; at: string } | undefined
   let loads = 0
-  return async (theta) => {
+  return async (theta, onNotice) => {
+    const asked = { ...settings, onNotice }
     if (current?.theta === theta) return current.called
     folder ??= mkdtempSync(join(tmpdir(), 'teamtr-served-'))
     const called = `teamtr-${run}-${name}-${++loads}`
     const at = join(resolve(folder), called)
     writeAdapter(at, source.config, { lora, values: (await theta.data()) as Float32Array }, settings.model ?? model)
     const path = settings.folder === undefined ? at : `${settings.folder.replace(/\/$/, '')}/${relative(resolve(folder), at)}`
-    await ask(settings, 'load_lora_adapter', { lora_name: called, lora_path: path })
+    await ask(asked, 'load_lora_adapter', { lora_name: called, lora_path: path })
     const before = current
     current = { theta, called, at }
     if (before) {
-      await ask(settings, 'unload_lora_adapter', { lora_name: before.called })
+      await ask(asked, 'unload_lora_adapter', { lora_name: before.called })
       rmSync(before.at, { recursive: true, force: true })
     }
     return called
   }
 }
 
-const ask = async (settings: ServerSettings, path: string, body: object): Promise<void> => {
+type Notice = (text: string) => void
+type Asked = ServerSettings & { readonly onNotice: Notice }
+
+const ask = async (settings: Asked, path: string, body: object): Promise<void> => {
   const url = endpoint(settings.url, path)
   const posted = await post(url, body, { ...optionsOf(settings) })
   if (!('error' in posted)) return
@@ -83,7 +94,7 @@ const ask = async (settings: ServerSettings, path: string, body: object): Promis
   throw new InputError(`${url}: ${posted.error}${cannot ? '; this server loads no adapters while it runs, which training needs (vLLM does, with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True)' : ''}`)
 }
 
-const optionsOf = ({ timeoutSeconds }: ServerSettings) => ({ timeoutSeconds, apiKey: process.env.TEAMTR_SERVER_KEY })
+const optionsOf = ({ timeoutSeconds, onNotice }: Asked) => ({ timeoutSeconds, onNotice, apiKey: process.env.TEAMTR_SERVER_KEY })
 
 const completion = z.object({
   choices: z.array(z.object({
@@ -98,7 +109,7 @@ const completion = z.object({
 
 /** One message. @returns its tokens, what ended it included */
 const complete = async (
-  url: string, model: string, prompt: readonly number[], seed: number, { tokenizer, stop }: Served, settings: ServerSettings,
+  url: string, model: string, prompt: readonly number[], seed: number, { tokenizer, stop }: Served, settings: Asked,
   { maxTokens, temperature, topP, topK, endToken, stopTokens = [] }: SampleOptions,
 ): Promise<number[]> => {
   const posted = await post(url, {

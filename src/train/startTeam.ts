@@ -12,9 +12,9 @@ import { warmUp, type WarmUpOptions } from './warmup.js'
  * @returns a team that the caller disposes
  * @throws InputError naming file, field or tensor of a model that cannot be loaded
  */
-export const startTeam = async (config: Config, { folder, ...options }: WarmUpOptions & { readonly folder?: string } = {}): Promise<Team> => {
+export const startTeam = async (config: Config, { folder, onNotice, ...options }: WarmUpOptions & { readonly folder?: string; readonly onNotice?: (text: string) => void } = {}): Promise<Team> => {
   if (!config.team.members) return warmUp(config, options)
-  const { agents, release } = openLanguageAgents(config, folder)
+  const { agents, release } = openLanguageAgents(config, folder, onNotice)
   const { seed, team: { router }, trustRegion: { beta, delta } } = config
   return {
     router,

@@ -5,12 +5,14 @@ import { show } from './validate.js'
 export interface PostOptions {
   /** Sent as a bearer token, and nowhere else: no message holds it. */
   readonly apiKey?: string
-  /** For one attempt. Default 120 s. */
+  /** For one attempt, to the last byte of its answer. Default 120 s. */
   readonly timeoutSeconds?: number
   /** Attempts after the first, for what may pass: no connection, a time-out, statuses 408, 429 and 5xx. Default 3. */
   readonly retries?: number
   /** The first pause between attempts, doubled each time, 30 s at most. Default 1 s. */
   readonly pauseSeconds?: number
+  /** One line on an attempt that failed, when another follows. */
+  readonly onNotice?: (text: string) => void
 }
 
 /** The answer's text; or one line on what went wrong at last, with the status where there was one. */
@@ -30,6 +32,7 @@ export const post = async (url: string, body: unknown, options: PostOptions = {}
       return { error: `${outcome.error}${attempt > 0 ? ` (after ${attempt + 1} attempts)` : ''}`, status: outcome.status }
     }
     const pause = Math.min(LONGEST_PAUSE, Math.max(outcome.retryAfter ?? 0, pauseSeconds * 2 ** attempt))
+    options.onNotice?.(`${url}: attempt ${attempt + 1} of ${retries + 1} failed: ${outcome.error}; next in ${pause} s`)
     await new Promise((resolve) => setTimeout(resolve, pause * 1000))
   }
 }
@@ -43,15 +46,18 @@ interface Failure {
 }
 
 const once = async (url: string, body: string, { apiKey, timeoutSeconds = 120 }: PostOptions): Promise<{ text: string } | Failure> => {
+  const deadline = new AbortController()
+  // Not AbortSignal.timeout: what fetch makes of that may be collected while the answer is read, and the answer then never ends.
+  const timer = setTimeout(() => deadline.abort(new DOMException('', 'TimeoutError')), timeoutSeconds * 1000)
   try {
     const response = await fetch(url, {
       method: 'POST',
       headers: { 'content-type': 'application/json', ...(apiKey ? { authorization: `Bearer ${apiKey}` } : {}) },
       body,
       redirect: 'error',
-      signal: AbortSignal.timeout(timeoutSeconds * 1000),
+      signal: deadline.signal,
     })
-    const text = await readBounded(response)
+    const text = await readBounded(response, deadline.signal)
     if (response.ok) return { text }
     const { status } = response
     const retryAfter = Number(response.headers.get('retry-after')) || undefined
@@ -61,13 +67,16 @@ const once = async (url: string, body: string, { apiKey, timeoutSeconds = 120 }:
     const timedOut = (error as Error).name === 'TimeoutError'
     const cause = (error as Error).cause
     return { error: timedOut ? `no answer within ${timeoutSeconds} s` : `cannot be reached: ${messageOf(cause ?? error)}`, mayPass: true }
+  } finally {
+    clearTimeout(timer)
   }
 }
 
-const readBounded = async (response: Response): Promise<string> => {
+const readBounded = async (response: Response, deadline: AbortSignal): Promise<string> => {
   const chunks: Uint8Array[] = []
   let length = 0
   for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
+    deadline.throwIfAborted()
     length += chunk.length
     if (length > MAX_ANSWER) throw new InputError(`answers more than ${MAX_ANSWER} bytes`)
     chunks.push(chunk)

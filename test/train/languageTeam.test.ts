@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -147,6 +147,24 @@ describe.skipIf(!models)('a team of two models with two tokenizers', () => {
     const team = { agents: [{ model: model('tiny-llama') }, { model: at('nowhere') }] }
     await expect(run('nothing', { team })).rejects.toThrow(/nowhere/)
     expect(() => readFileSync(join(at('nothing'), 'config.json'))).toThrow(/ENOENT/)
+  })
+})
+
+describe.skipIf(!models)('a run that cannot begin leaves nothing', () => {
+  it.each<[string, ConfigInput, RegExp]>([
+    ['no room for a message', { rollout: { maxTokens: 512 } }, /^rollout\.maxTokens: holds 512; agent 0 reads \d+ tokens before the shared context, and .*tiny-llama has 512 positions$/],
+    ['a role too long', { team: { agents: [{ model: model('tiny-llama'), role: 'one two '.repeat(600) }] } }, /^team\.agents\[0\]\.role: fills \d+ tokens before the shared context, and .* has 512 positions$/],
+    ['no room in the first rollout', { team: { agents: [{ model: model('tiny-llama') }] }, protocol: { taskRole: true }, rollout: { maxTokens: 465 } }, /the shared context has grown to/],
+    ['a game without problems', { task: { name: 'guessing', digits: 1, alphabet: 2 } }, /^guessing: no \w+ code of 1 digits/],
+  ])('%s', async (_, more, message) => {
+    await expect(run('deep/er/never', more)).rejects.toThrow(message)
+    expect(existsSync(at('deep'))).toBe(false)
+  })
+
+  it('but what else is there', async () => {
+    mkdirSync(at('mine'))
+    await expect(run('mine', { team: { agents: [{ model: model('tiny-llama') }] }, protocol: { taskRole: true }, rollout: { maxTokens: 465 } })).rejects.toThrow(/has grown/)
+    expect(readdirSync(at('mine'))).toEqual([])
   })
 })
 
