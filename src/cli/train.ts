@@ -40,6 +40,7 @@ had not been. A repeated run writes the same log but for "seconds", the last ent
 
 A team of language models (team.agents: a list of {model, adapter, name, role}, or team: {file: team.json}) leaves adapters/agent-0 … as PEFT
 folders and a team.json for teamtr eval. rollout.server lets an inference server (vLLM) do the sampling.
+configs/reference-language.yaml has every field of such a run, its default and what it says, a line each.
 
 Methods, all of them settings of one loop; what a method brings for other sections stands beneath what the configuration says there:
 ${methodList()}

@@ -5,7 +5,7 @@ import { limitsOf, taskSchema } from './environment.js'
 import { methodNamed, methodNames, withDefaultsOfMethod } from './methods.js'
 import { decoderSizes } from './model/config.js'
 import { peftName, projections } from './model/projections.js'
-import { agentSchema } from './teamSchema.js'
+import { agentsSchema, type TeamFileAgent } from './teamSchema.js'
 
 /** Where an update's rollouts come from, and what happens to one that ends outside its trust region. */
 const methodSettings = z.strictObject({
@@ -117,11 +117,11 @@ export const configSchema = z.strictObject({
   task: taskSchema.prefault({ name: 'relay' }),
   team: section({
     /** How many decoders that are trained from scratch; or the language models themselves, a list of {model, adapter, name, role}. */
-    agents: z.union([z.int().min(1).max(64), z.array(agentSchema).min(1).max(64)], {
+    agents: z.union([z.int().min(1).max(64), agentsSchema], {
       error: 'expected a number from 1 to 64, or a list of {model, adapter, name, role}',
     }).optional(),
     /** The language models, where `agents` is their number: so a complete configuration has it. */
-    members: z.array(agentSchema).min(1).max(64).nullable().default(null),
+    members: agentsSchema.nullable().default(null),
     /** Which agent speaks at turn t: router[t mod its length]. Default: in turn. */
     router: z.array(z.int().min(0)).min(1).optional(),
     /** Whether all agents start from one warmed-up policy, or each from its own. */
@@ -373,7 +373,7 @@ export const modelOf = ({ model, team: { models } }: Pick<Config, 'model' | 'tea
 type Wrong = (field: string, holds: unknown, right: string) => never
 
 /** What only language models have. */
-const pretrained = ({ tuning = 'lora', lora, protocol, warmup, start, team: { models }, rollout: { server } }: Parsed, members: readonly z.output<typeof agentSchema>[], wrong: Wrong) => {
+const pretrained = ({ tuning = 'lora', lora, protocol, warmup, start, team: { models }, rollout: { server } }: Parsed, members: readonly TeamFileAgent[], wrong: Wrong) => {
   if (start) wrong('start', start, 'it swaps decoders that are trained from scratch; another language model or adapter is swapped in by naming it in team.agents')
   if (models) wrong('team.models', models, 'it sizes decoders that are trained from scratch; leave it out')
   if (warmup.steps) wrong('warmup.steps', warmup.steps, 'language models are not warmed up; leave it out')

@@ -40,6 +40,7 @@ export const openLanguageAgents = (config: Config, folder?: string, onNotice?: (
       const { source, tokenizer } = base
       const read = adapter === undefined ? undefined : readAdapter(adapter, source)
       const lora = config.lora && (read?.lora ?? loraOf(config.lora))
+      if (lora && read) tellOwnLora(i, lora, loraOf(config.lora!), onNotice)
       const print = prints.get(base) ?? fingerprint(source, tokenizer)
       prints.set(base, print)
       const key = `${print} ${JSON.stringify(lora)}`
@@ -63,6 +64,13 @@ export const openLanguageAgents = (config: Config, folder?: string, onNotice?: (
     bases.dispose()
     throw error
   }
+}
+
+/** An adapter that an agent begins with is what it is, whatever `lora` says. */
+const tellOwnLora = (i: number, own: LoraConfig, asked: LoraConfig, onNotice?: (text: string) => void): void => {
+  const others = (['rank', 'alpha', 'targets', 'dropout'] as const).filter((field) => String(own[field]) !== String(asked[field]))
+  const told = (lora: LoraConfig): string => others.map((field) => `${field} ${field === 'targets' ? lora.targets.map(peftName).join(' ') : lora[field]}`).join(', ')
+  if (others.length > 0) onNotice?.(`team.agents[${i}].adapter: has ${told(own)}, and goes on with it; lora, ${told(asked)}, is for adapters that are begun`)
 }
 
 /** @throws InputError when an agent has no room for a message, even with nothing said before it */

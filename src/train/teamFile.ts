@@ -6,13 +6,13 @@ import { InputError } from '../util/errors.js'
 import { readJson, writeAtomic } from '../util/files.js'
 import { show, validate } from '../util/validate.js'
 import { pulledModels } from './model/source.js'
-import { agentSchema, type TeamFileAgent } from './teamSchema.js'
+import { agentsSchema, type TeamFileAgent } from './teamSchema.js'
 
 export type { TeamFileAgent }
 
 const teamSchema = z.strictObject({
   /** In the order in which they speak. */
-  agents: z.array(agentSchema).min(1).max(64),
+  agents: agentsSchema,
   /** Which agent speaks at turn t: router[t mod its length]. Default: in turn. */
   router: z.array(z.int().min(0)).min(1).optional(),
 })

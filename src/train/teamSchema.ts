@@ -14,3 +14,13 @@ export const agentSchema = z.strictObject({
 
 /** One agent of a team: where its model and adapter lie (absolute paths, or the name of a pulled model), and its role. */
 export type TeamFileAgent = z.output<typeof agentSchema>
+
+/** The agents of a team, each by another name. */
+export const agentsSchema = z.array(agentSchema).min(1).max(64).superRefine((agents, context) => {
+  agents.forEach(({ name }, i) => {
+    const first = agents.findIndex((other) => other.name === name)
+    if (name !== undefined && first < i) {
+      context.addIssue({ code: 'custom', path: [i, 'name'], input: name, message: `agent ${first} has that name already; one for each is needed` })
+    }
+  })
+})

@@ -44,14 +44,15 @@ const describe = (issue: z.core.$ZodIssue, schema: z.ZodType): string => {
   const field = fieldName(issue.path)
   const at = field ? `${field}: ` : ''
   if (issue.code === 'unrecognized_keys') {
-    const known = keysAt(schema, issue.path)
+    const known = keysAt(schema, issue.path, issue.input)
     const key = issue.keys[0]
     const hint = didYouMean(key, known) || (known.length ? ` (known: ${known.join(', ')})` : '')
     return `${at}unknown key "${key}"${hint}`
   }
   if (issue.code === 'invalid_union' && issue.errors.length) {
-    const deepest = issue.errors.flat().reduce((a, b) => (b.path.length > a.path.length ? b : a), issue.errors.flat()[0])
-    if (deepest && deepest.path.length > 0) return describe({ ...deepest, path: [...issue.path, ...deepest.path] } as z.core.$ZodIssue, schema)
+    const depth = ({ path, code }: z.core.$ZodIssue): number => path.length + (code === 'unrecognized_keys' ? 0.5 : 0)
+    const deepest = issue.errors.flat().reduce((a, b) => (depth(b) > depth(a) ? b : a), issue.errors.flat()[0])
+    if (deepest && depth(deepest) > 0) return describe({ ...deepest, path: [...issue.path, ...deepest.path] } as z.core.$ZodIssue, schema)
   }
   const input = 'discriminator' in issue ? (issue.input as Record<string, unknown>)[issue.discriminator as string] : issue.input
   const holds = input === undefined ? 'missing' : `holds ${show(input)}`
@@ -59,18 +60,24 @@ const describe = (issue: z.core.$ZodIssue, schema: z.ZodType): string => {
   return `${at}${holds}; ${right}`
 }
 
-/** The known keys of the object that `path` leads to inside `schema`. */
-const keysAt = (schema: z.ZodType, path: readonly PropertyKey[]): string[] => {
-  let at: unknown = schema
-  for (const key of path) {
-    at = unwrap(at)
-    if (at instanceof z.ZodObject) at = (at.shape as Record<string, unknown>)[String(key)]
-    else if (at instanceof z.ZodArray) at = at.element
-    else if (at instanceof z.ZodRecord) at = at.valueType
-    else return []
+/** The known keys of the object that `path` leads to inside `schema`; where there are several forms of it, of those that `holds` may be. */
+const keysAt = (schema: z.ZodType, path: readonly PropertyKey[], holds: unknown): string[] => {
+  const inside = (at: unknown, key: PropertyKey): unknown[] => {
+    if (at instanceof z.ZodObject) return forms((at.shape as Record<string, unknown>)[String(key)])
+    if (at instanceof z.ZodArray) return forms(at.element)
+    return at instanceof z.ZodRecord ? forms(at.valueType) : []
   }
-  at = unwrap(at)
-  return at instanceof z.ZodObject ? Object.keys(at.shape) : []
+  const found = path.reduce<unknown[]>((all, key) => all.flatMap((at) => inside(at, key)), forms(schema))
+  const objects = found.filter((at): at is z.ZodObject => at instanceof z.ZodObject)
+  const fits = ({ shape }: z.ZodObject): boolean =>
+    Object.entries(shape).every(([key, field]) => !(field instanceof z.ZodLiteral) || field.safeParse((holds as Record<string, unknown> | undefined)?.[key]).success)
+  return [...new Set(objects.filter(fits).flatMap(({ shape }) => Object.keys(shape)))]
+}
+
+/** What a schema may be: one, but for a union. */
+const forms = (schema: unknown): unknown[] => {
+  const at = unwrap(schema)
+  return at instanceof z.ZodUnion ? at.options.flatMap(forms) : [at]
 }
 
 const unwrap = (schema: unknown): unknown => {

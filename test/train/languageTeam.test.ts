@@ -150,6 +150,25 @@ describe.skipIf(!models)('a team of two models with two tokenizers', () => {
   })
 })
 
+describe.skipIf(!models)('an agent with an adapter of its own', () => {
+  it('says what it goes on with, where lora says something else', async () => {
+    const notices: string[] = []
+    const own = (lora: ConfigInput['lora']) =>
+      startTeam(config({ lora, team: { agents: [{ model: model('tiny-qwen3'), adapter: model('tiny-qwen3/adapter') }] } }), { onNotice: (text) => notices.push(text) })
+    const team = await own({ rank: 16, alpha: 16 })
+    const { rank, alpha } = team.agents[0].pretrained!.lora!
+    expect(notices).toHaveLength(1)
+    expect(notices[0]).toMatch(new RegExp(`^team\\.agents\\[0\\]\\.adapter: has rank ${rank}, alpha ${alpha}, targets .*; lora, rank 16, alpha 16, targets q_proj v_proj`))
+    disposeTeam(team)
+  })
+
+  it('has a name that no other has', () => {
+    const twice = [{ name: 'a', model: 'm' }, { model: 'm' }, { name: 'a', model: 'm' }]
+    expect(() => parseConfig({ team: { agents: twice } })).toThrow('config: team.agents[2].name: holds "a"; agent 0 has that name already')
+    expect(() => parseConfig({ team: { agents: [{ model: 'm', modle: 'm' } as never] } })).toThrow('config: team.agents[0]: unknown key "modle" (did you mean "model"?)')
+  })
+})
+
 describe.skipIf(!models)('a run that cannot begin leaves nothing', () => {
   it.each<[string, ConfigInput, RegExp]>([
     ['no room for a message', { rollout: { maxTokens: 512 } }, /^rollout\.maxTokens: holds 512; agent 0 reads \d+ tokens before the shared context, and .*tiny-llama has 512 positions$/],
