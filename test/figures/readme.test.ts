@@ -1,0 +1,28 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { parseCsv } from '../../src/figures/csv.js'
+import { nameOf, verdict } from '../../src/figures/experimentFigures.js'
+
+it('the README’s table of methods, and what it says of it, are data/experiments/main-summary.csv', () => {
+  const read = (path: string): string => readFileSync(join(process.cwd(), path), 'utf8')
+  const table = parseCsv(read('data/experiments/main-summary.csv'))
+  const meanOf = (variant: unknown, measure: string): number => Number(table.find((row) => row.variant === variant && row.measure === measure)?.mean ?? NaN)
+  const signed = (x: unknown): string => `${Number(x) < 0 ? '' : '+'}${(100 * Number(x)).toFixed(1)}`
+  const shown = table.filter(({ variant, measure }) => measure === 'reward_after' && (!String(variant).includes('.') || variant === 'untrained.best-of-n'))
+  expect(shown.length).toBe(11)
+  for (const { variant, mean, difference, difference_low, difference_high } of shown) {
+    const trained = meanOf(variant, 'updates') > 0
+    const cells = [
+      nameOf(variant), (100 * Number(mean)).toFixed(1), difference === null ? '' : `${signed(difference)} [${signed(difference_low)}, ${signed(difference_high)}]`,
+      trained ? `${(100 * meanOf(variant, 'out_of_region_kept')).toFixed(0)} %` : '', trained ? `${(meanOf(variant, 'tokens') / 1000).toFixed(0)},000` : '',
+    ]
+    expect(read('README.md')).toContain(`| ${cells.join(' | ')} |`)
+  }
+  const verdicts = Object.fromEntries(shown.map((row) => [row.variant, verdict(row)]))
+  for (const variant of ['stale', 'joint', 'grpo', 'dapo', 'happo']) expect(verdicts[variant]).toBe('not told apart')
+  expect(verdicts.ppo).toBe('below')
+  for (const variant of ['single-grpo', 'single-dapo']) expect(verdicts[variant]).toBe('above')
+  for (const { measure, mean } of table) if (measure === 'violation_rate') expect(mean).toBe(0)
+  expect(meanOf('teamtr', 'out_of_region_kept')).toBe(0)
+})
