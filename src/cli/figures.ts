@@ -37,9 +37,12 @@ Example: teamtr figures --only figure-1 --out /tmp/figures`)
       const { writableFolder } = await import('../util/files.js')
       if (recompute) [data!, out].forEach(writableFolder)
       if (recompute && !await recomputed(wanted, data!, only !== undefined)) return
-      const drawable: Figure[] = []
-      for (const figure of wanted) if (await isComplete(figure, data!, only !== undefined)) drawable.push(figure)
+      const reasons = await Promise.all(wanted.map((figure) => missingTable(figure, data!)))
+      const first = reasons.find((reason) => reason !== undefined)
+      if (only && first !== undefined) throw new InputError(first)
       writableFolder(out)
+      for (const reason of reasons) if (reason !== undefined) process.stderr.write(`teamtr: ${reason} (left out)\n`)
+      const drawable = wanted.filter((_, i) => reasons[i] === undefined)
       const bar = progress('figures', drawable.length)
       const drawn: Drawn[] = []
       for (const figure of drawable) {
@@ -57,16 +60,13 @@ interface Drawn {
   readonly files: readonly string[]
 }
 
-/** Its tables are there. @throws InputError when one is not, and `strict` */
-const isComplete = async ({ name, tables }: Figure, data: string, strict: boolean): Promise<boolean> => {
+/** Which of its tables is not there, and what writes it; undefined where it can be drawn. */
+const missingTable = async ({ name, tables }: Figure, data: string): Promise<string | undefined> => {
   const missing = tables.find((table) => !existsSync(join(data, table)))
-  if (missing === undefined) return true
+  if (missing === undefined) return undefined
   const { commandInto, recipes } = await import('../figures/catalogue.js')
   const recipe = recipes.find((one) => one.tables.includes(missing))
-  const reason = `${join(data, missing)}: no such file; ${recipe ? `"teamtr ${commandInto(recipe, data).join(' ')}" writes it` : 'it comes with teamtr, in its folder data'}`
-  if (strict) throw new InputError(`figure ${name}: ${reason}`)
-  process.stderr.write(`teamtr: figure ${name} left out: ${reason}\n`)
-  return false
+  return `figure ${name}: ${join(data, missing)}: no such file; ${recipe ? `"teamtr ${commandInto(recipe, data).join(' ')}" writes it` : 'it comes with teamtr, in its folder data'}`
 }
 
 /** Run the commands that write the tables of these figures; what takes hours only for `chosen` ones. @returns false when one failed */

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import type { TopLevelSpec } from 'vega-lite'
 import { calibration, klPerUpdate, learningCurves } from './charts.js'
 import type { Row } from './csv.js'
@@ -29,7 +30,7 @@ export interface Recipe {
 }
 
 /** What `teamtr` is followed by, to write the tables of a recipe into the folder `data`. */
-export const commandInto = ({ command, into: [option, path] = ['--out', ''] }: Recipe, data: string): string[] => [...command, option, path === '' ? data : `${data}/${path}`]
+export const commandInto = ({ command, into: [option, path] = ['--out', ''] }: Recipe, data: string): string[] => [...command, option, join(data, path)]
 
 /** What stands in no recipe is the paper's. */
 export const recipes: readonly Recipe[] = [

@@ -53,6 +53,7 @@ const stateSchema = z.strictObject({
     adamSteps: index,
     /** Of a language model: which model it is (fingerprint.ts), and its adapter's LoraConfig. Its weights are not kept here. */
     model: z.string().optional(),
+    tokenizer: z.string().optional(),
     lora: z.unknown().optional(),
   })),
   criticSteps: index.optional(),
@@ -68,6 +69,8 @@ const stateSchema = z.strictObject({
     probe: z.strictObject({ behaviour: rolloutsSchema, logRatios: numbers, current: rolloutsSchema }).nullable().default(null),
   }),
 })
+
+type SavedAgent = z.output<typeof stateSchema>['agents'][number]
 
 /** What goes into state.json beside the team. */
 export type Saved = Omit<z.output<typeof stateSchema>, 'version' | 'agents' | 'criticSteps' | 'state'> & { readonly state: StageState }
@@ -97,7 +100,7 @@ export const writeCheckpoint = async (folder: string, config: Config, team: Team
       await writeVectors(join(temporary, CRITIC), criticLayout(config), { theta, first, second })
     }
     const agents = team.agents.map(({ beta, delta, optimiser: { steps }, pretrained }) =>
-      ({ beta, delta, adamSteps: steps, ...(pretrained && { model: pretrained.fingerprint, lora: pretrained.lora }) }))
+      ({ beta, delta, adamSteps: steps, ...(pretrained && { model: pretrained.fingerprint, tokenizer: pretrained.tokenizerFingerprint, lora: pretrained.lora }) }))
     writeConfig(temporary, config)
     writeAtomic(join(temporary, STATE), JSON.stringify({ version: 2, ...saved, agents, criticSteps: team.critic?.optimiser.steps }))
     // The state comes last: a list that was cut off lacks it.
@@ -185,7 +188,7 @@ export const readCheckpoint = (folder: string, config: Config, name?: string, on
   }
   const opened = openAgents(config, folder, onNotice)
   try {
-    opened.agents.forEach(({ pretrained }, i) => sameModel(config, i, pretrained, agents[i].model, agents[i].lora, file))
+    opened.agents.forEach(({ pretrained }, i) => sameModel(config, i, pretrained, agents[i], file))
     const read = opened.agents.map(readAgent)
     const critic = config.advantage.baseline === 'value' ? readCritic() : undefined
     return { team: { router: config.team.router, agents: read, release: opened.release, ...(critic && { critic }) }, saved }
@@ -207,9 +210,11 @@ const openAgents = (config: Config, folder: string, onNotice?: (text: string) =>
 }
 
 /** @throws InputError when an agent's frozen model is not the one that it was trained on */
-const sameModel = ({ team: { members } }: Config, i: number, found: Pretrained | undefined, model: string | undefined, lora: unknown, file: string): void => {
+const sameModel = ({ team: { members } }: Config, i: number, found: Pretrained | undefined, { model, tokenizer, lora }: SavedAgent, file: string): void => {
   if (found?.fingerprint !== model) {
-    throw new InputError(`${file}: agents[${i}]: was trained on another model than what ${show(members?.[i].model)} holds now (${found?.source.path}): its weights or configuration have changed`)
+    const own = tokenizer !== undefined && tokenizer !== found?.tokenizerFingerprint
+    const [kind, changed] = own ? ['with another tokenizer', 'its tokenizer or chat template has'] : ['on another model', 'its weights or configuration have']
+    throw new InputError(`${file}: agents[${i}]: was trained ${kind} than what ${show(members?.[i].model)} holds now (${found?.source.path}): ${changed} changed`)
   }
   const other = found && firstDifference(lora, JSON.parse(JSON.stringify(found.lora)))
   if (other) throw new InputError(`${file}: agents[${i}]: lora.${other.path}: holds ${show(other.a)}; ${show(members?.[i].adapter)} has ${show(other.b)} now`)

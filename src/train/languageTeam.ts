@@ -7,7 +7,7 @@ import { readAdapter } from './languageModel.js'
 import { languageVoice } from './languageVoice.js'
 import { openBases, type Base } from './model/bases.js'
 import { adapterPolicy, decoderPolicy } from './model/decoderPolicy.js'
-import { fingerprint } from './model/fingerprint.js'
+import { fingerprint, tokenizerFingerprint } from './model/fingerprint.js'
 import { decoderLayout, initialTheta, layoutSize, type LoraConfig } from './model/layout.js'
 import { peftName, projections } from './model/projections.js'
 import { weightArrays, type ModelSource } from './model/source.js'
@@ -55,7 +55,7 @@ export const openLanguageAgents = (config: Config, folder?: string, onNotice?: (
       return {
         policy: served ? servedPolicy(policy, served, server[i], folder && fileIn.served(folder), onNotice) : policy,
         voice,
-        pretrained: { source, lora, fingerprint: print },
+        pretrained: { source, lora, fingerprint: print, tokenizerFingerprint: tokenizerFingerprint(tokenizer) },
         initial: (random) => (lora ? (read ? tf.tensor1d(read.values) : initialTheta(policy, random)) : wholeTheta(base)),
       }
     })

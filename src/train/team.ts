@@ -31,6 +31,8 @@ export interface Pretrained {
   readonly lora: LoraConfig | null
   /** Tells the model from another one. */
   readonly fingerprint: string
+  /** Tells its tokenizer and chat template from others. */
+  readonly tokenizerFingerprint: string
 }
 
 /** n agents and a fixed router: at turn t the agent router[t mod length] speaks, all others do nothing. */

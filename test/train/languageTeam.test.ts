@@ -141,6 +141,10 @@ describe.skipIf(!models)('a team of two models with two tokenizers', () => {
     const before = tf.memory().numTensors
     await expect(run('changed', undefined, { resume: true })).rejects.toThrow(/agents\[0\]: was trained on another model than what ".*base" holds now/)
     expect(tf.memory().numTensors).toBe(before)
+    cpSync(join(model('tiny-llama'), 'model.safetensors'), join(at('base'), 'model.safetensors'))
+    const tokenizer = join(at('base'), 'tokenizer_config.json')
+    writeFileSync(tokenizer, JSON.stringify({ ...JSON.parse(readFileSync(tokenizer, 'utf8')) as object, chat_template: '{{ messages[0].content }}' }))
+    await expect(run('changed', undefined, { resume: true })).rejects.toThrow(/agents\[0\]: was trained with another tokenizer than what ".*base" holds now .*: its tokenizer or chat template has changed$/)
   })
 
   it('writes nothing where a model cannot be opened', async () => {

@@ -25,3 +25,7 @@ export const fingerprint = ({ config, tensors }: Pick<ModelSource, 'config' | 't
   }
   return digest.digest('hex')
 }
+
+/** The same of its tokenizer and chat template alone. */
+export const tokenizerFingerprint = ({ files, stopTokens }: Pick<TextTokenizer, 'files' | 'stopTokens'>): string =>
+  createHash('sha256').update(JSON.stringify([files, stopTokens])).digest('hex')
