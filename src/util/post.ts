@@ -1,3 +1,4 @@
+import { withDeadline } from './deadline.js'
 import { InputError, messageOf } from './errors.js'
 import { show } from './validate.js'
 
@@ -46,18 +47,17 @@ interface Failure {
 }
 
 const once = async (url: string, body: string, { apiKey, timeoutSeconds = 120 }: PostOptions): Promise<{ text: string } | Failure> => {
-  const deadline = new AbortController()
-  // Not AbortSignal.timeout: what fetch makes of that may be collected while the answer is read, and the answer then never ends.
-  const timer = setTimeout(() => deadline.abort(new DOMException('', 'TimeoutError')), timeoutSeconds * 1000)
   try {
-    const response = await fetch(url, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', ...(apiKey ? { authorization: `Bearer ${apiKey}` } : {}) },
-      body,
-      redirect: 'error',
-      signal: deadline.signal,
+    const { response, text } = await withDeadline(timeoutSeconds, async (signal) => {
+      const response = await fetch(url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...(apiKey ? { authorization: `Bearer ${apiKey}` } : {}) },
+        body,
+        redirect: 'error',
+        signal,
+      })
+      return { response, text: await readBounded(response, signal) }
     })
-    const text = await readBounded(response, deadline.signal)
     if (response.ok) return { text }
     const { status } = response
     const retryAfter = Number(response.headers.get('retry-after')) || undefined
@@ -67,8 +67,6 @@ const once = async (url: string, body: string, { apiKey, timeoutSeconds = 120 }:
     const timedOut = (error as Error).name === 'TimeoutError'
     const cause = (error as Error).cause
     return { error: timedOut ? `no answer within ${timeoutSeconds} s` : `cannot be reached: ${messageOf(cause ?? error)}`, mayPass: true }
-  } finally {
-    clearTimeout(timer)
   }
 }
 

@@ -5,10 +5,14 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { z } from 'zod'
+import { withDeadline } from '../../util/deadline.js'
 import { InputError, messageOf } from '../../util/errors.js'
 import { writeAtomic } from '../../util/files.js'
 import { show, validate } from '../../util/validate.js'
 import { install, type PulledModel } from './models.js'
+
+/** For one file, in seconds. */
+const LONGEST = 3600
 
 /** The files of a model that are used here; weights besides. */
 const wanted = [
@@ -49,22 +53,21 @@ export const pullHub = async ({ model, name, endpoint, token, onProgress }: HubO
   if (!repository) throw new InputError(`pull: holds ${show(model)}; expected OWNER/NAME or OWNER/NAME@REVISION`)
   const base = address(endpoint)
   const headers = token ? { authorization: `Bearer ${token}` } : undefined
-  const get = async (path: string): Promise<Response> => {
-    let response: Response
-    try {
-      response = await fetch(`${base}${path}`, { headers, signal: AbortSignal.timeout(3_600_000) })
-    } catch (error) {
-      throw new InputError(`${model}: HF_ENDPOINT cannot be reached: ${messageOf((error as Error).cause ?? error)}`)
-    }
-    if (!response.ok) {
-      throw new InputError(`${model}: the hub answers ${response.status}${hints[response.status] ?? ''}`)
-    }
-    return response
-  }
-  const json = async <S extends z.ZodType>(schema: S, path: string): Promise<z.output<S>> => {
-    const response = await get(path)
-    return validate(schema, await response.json().catch(() => undefined), `${model}: the hub's answer`)
-  }
+  const get = <T>(path: string, read: (response: Response) => Promise<T>): Promise<T> =>
+    withDeadline(LONGEST, async (signal) => {
+      let response: Response
+      try {
+        response = await fetch(`${base}${path}`, { headers, signal })
+      } catch (error) {
+        throw new InputError(`${model}: HF_ENDPOINT cannot be reached: ${messageOf((error as Error).cause ?? error)}`)
+      }
+      if (!response.ok) {
+        throw new InputError(`${model}: the hub answers ${response.status}${hints[response.status] ?? ''}`)
+      }
+      return read(response)
+    })
+  const json = async <S extends z.ZodType>(schema: S, path: string): Promise<z.output<S>> =>
+    validate(schema, await get(path, (response) => response.json().catch(() => undefined)), `${model}: the hub's answer`)
 
   const { sha } = await json(revisionSchema, `/api/models/${repository}/revision/${encodeURIComponent(revision)}`)
   const files = (await json(treeSchema, `/api/models/${repository}/tree/${sha}`)).filter(
@@ -76,13 +79,8 @@ export const pullHub = async ({ model, name, endpoint, token, onProgress }: HubO
   let done = 0
   const path = await install(name, async (folder) => {
     for (const file of files) {
-      await download(
-        await get(`/${repository}/resolve/${sha}/${file.path}`),
-        join(folder, file.path),
-        file,
-        `${model}: ${file.path}`,
-        (bytes) => onProgress?.((done += bytes), total, file.path),
-      )
+      await get(`/${repository}/resolve/${sha}/${file.path}`, (response) =>
+        download(response, join(folder, file.path), file, `${model}: ${file.path}`, (bytes) => onProgress?.((done += bytes), total, file.path)))
     }
     writeAtomic(join(folder, 'source.json'), `${JSON.stringify({ model: repository, revision: sha }, null, 1)}\n`)
   })
