@@ -87,7 +87,13 @@ export const runGrid = async (cells: readonly Cell[], options: GridRunOptions): 
   const running = new Set<string>()
   const before = new Map(missing.map((cell) => [cell.id, updatesIn(folderOf(folder, cell))]))
   const total = missing.reduce((sum, { id, config }) => sum + plannedUpdates(config) - before.get(id)!, 0)
-  const done = (): number => missing.reduce((sum, cell) => sum + Math.max(0, updatesIn(folderOf(folder, cell)) - before.get(cell.id)!), 0)
+  const now = new Map(before)
+  const count = (cell: Cell): void => void now.set(cell.id, updatesIn(folderOf(folder, cell)))
+  /** Only the logs that are being written are read again. */
+  const done = (): number => {
+    missing.filter(({ id }) => running.has(id)).forEach(count)
+    return missing.reduce((sum, { id }) => sum + Math.max(0, now.get(id)! - before.get(id)!), 0)
+  }
 
   const child = async (name: string, config: Config, into: string, more: readonly string[]): Promise<void> => {
     started.push(name)
@@ -141,6 +147,7 @@ export const runGrid = async (cells: readonly Cell[], options: GridRunOptions): 
       if (signal?.aborted) end('stopped')
       else end('failed', messageOf(error))
     } finally {
+      count(cell)
       over.get(cell.id)!.resolve()
     }
   }
