@@ -1,9 +1,11 @@
 import { basename, join } from 'node:path'
-import { InvalidArgumentError, type Command } from 'commander'
+import { type Command } from 'commander'
 import type { Row } from '../figures/csv.js'
 import type { EstimateCheck, FollowedStage } from '../train/exactRun.js'
 import { progress, type Progress } from '../util/progress.js'
 import { textTable } from '../util/table.js'
+import { withOptions } from './configOptions.js'
+import { wholeFrom } from './promptOptions.js'
 
 interface Options {
   readonly method?: string
@@ -14,6 +16,8 @@ interface Options {
   readonly out?: string
   readonly json?: boolean
 }
+
+const whole = wholeFrom(0)
 
 /** `teamtr exact`: a run whose every stage is computed exactly beside what it logs. */
 export const addExact = (program: Command): void => {
@@ -40,17 +44,12 @@ Example: teamtr exact configs/relay-tiny.yaml --method stale --out data`)
     .action(exact)
 }
 
-const whole = (text: string): number => {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('expected a whole number')
-  return Number(text)
-}
-
 const exact = async (file: string, { method, seed, stages, limit, engine, out, json }: Options): Promise<void> => {
-  const [{ readConfig, writableFolder, writeAtomic }, { toCsv }, { parseConfig }, { initEngine }, { compareEstimates, followRun }] = await Promise.all([
-    import('../util/files.js'), import('../figures/csv.js'), import('../train/config.js'), import('../train/backend.js'), import('../train/exactRun.js'),
+  const [{ writableFolder, writeAtomic }, { toCsv }, { parseConfig }, { readTrainingConfig }, { initEngine }, { compareEstimates, followRun }] = await Promise.all([
+    import('../util/files.js'), import('../figures/csv.js'), import('../train/config.js'), import('../train/readTrainingConfig.js'), import('../train/backend.js'),
+    import('../train/exactRun.js'),
   ])
-  const above = Object.fromEntries(Object.entries({ method, seed, stages }).filter(([, value]) => value !== undefined))
-  const config = parseConfig({ ...(await readConfig(file) as object | null), ...above }, file)
+  const config = parseConfig(withOptions(readTrainingConfig(file), { method, seed, stages }), file)
   if (out !== undefined) writableFolder(out)
   await initEngine(engine)
   let bar: Progress | undefined

@@ -7,6 +7,7 @@ import type { Cell, Grid } from '../experiments/grid.js'
 import type { Manifest } from '../experiments/folder.js'
 import { InputError } from '../util/errors.js'
 import { duration } from '../util/progress.js'
+import { wholeFrom } from './promptOptions.js'
 
 interface Options {
   readonly quick?: boolean
@@ -19,6 +20,8 @@ interface Options {
   readonly engine?: string
   readonly json?: boolean
 }
+
+const whole = wholeFrom(1, 9999)
 
 /** `teamtr experiment`: the declared grids of configs/experiments. */
 export const addExperiment = (program: Command): void => {
@@ -61,10 +64,6 @@ Exit codes: 0 done, 1 a run of the grid is in none of the folders, or unfinished
     .action((folders: string[], _: unknown, command: Command) => merge(folders, command.optsWithGlobals()))
 }
 
-const whole = (text: string): number => {
-  if (!/^[1-9]\d{0,3}$/.test(text)) throw new InvalidArgumentError('expected a whole number, at least 1')
-  return Number(text)
-}
 
 const shard = (text: string): { i: number; k: number } => {
   const [, i, k] = /^(\d{1,5})\/(\d{1,5})$/.exec(text)?.map(Number) ?? []

@@ -1,8 +1,9 @@
 import { basename, dirname, join, resolve } from 'node:path'
-import { InvalidArgumentError, Option, type Command } from 'commander'
+import { Option, type Command } from 'commander'
 import type { ExportedRun } from '../train/exportRun.js'
 import { progress, type Progress } from '../util/progress.js'
 import { textTable } from '../util/table.js'
+import { wholeFrom } from './promptOptions.js'
 
 interface Options {
   readonly out?: string
@@ -13,6 +14,8 @@ interface Options {
   readonly engine?: string
   readonly json?: boolean
 }
+
+const whole = wholeFrom(1)
 
 /** `teamtr export`: the team of a run as a tabular MDP. */
 export const addExport = (program: Command): void => {
@@ -47,10 +50,6 @@ Example:
     .action(exportCommand)
 }
 
-const whole = (text: string): number => {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('expected a whole number, at least 1')
-  return Number(text)
-}
 
 const exportCommand = async (folder: string, options: Options): Promise<void> => {
   const [{ initEngine }, { exportRun }, { CASE_FORMAT, jsonNumber, stageInputToJson }, { readRun }, { writableFolder, writeAtomic }] = await Promise.all([

@@ -14,6 +14,13 @@ it is rendered with the model's chat template.`
 /** For options that may be given several times. */
 export const several = (value: string, before: readonly string[] = []): string[] => [...before, value]
 
+/** For commander: a whole number in plain digits, from `least` on. */
+export const wholeFrom = (least: number, most = 999_999_999) => (text: string): number => {
+  const value = Number(text)
+  if (!/^(0|[1-9]\d{0,8})$/.test(text) || value < least || value > most) throw new InvalidArgumentError(`expected a whole number${least > 0 ? `, at least ${least}` : ''}`)
+  return value
+}
+
 /** For commander: a number in [low, high], or a whole one. */
 export const numberIn = (low: number, high: number, whole = false) => (text: string): number => {
   const value = Number(text)

@@ -3,11 +3,12 @@ import { join } from 'node:path'
 import { InvalidArgumentError, type Command } from 'commander'
 import type { Config } from '../train/config.js'
 import type { ProtocolResult } from '../train/protocols.js'
-import type { Estimate } from '../train/stage.js'
+import type { Estimate } from '../train/estimate.js'
 import type { Team } from '../train/team.js'
 import { InputError } from '../util/errors.js'
 import { progress, type Progress } from '../util/progress.js'
 import { textTable } from '../util/table.js'
+import { wholeFrom } from './promptOptions.js'
 
 interface Options {
   readonly budget?: number
@@ -19,6 +20,9 @@ interface Options {
   readonly engine?: string
   readonly json?: boolean
 }
+
+const whole = wholeFrom(1)
+const fromZero = wholeFrom(0)
 
 /** `teamtr protocols`: what a frozen team does under inference-time protocols. */
 export const addProtocols = (program: Command): void => {
@@ -55,12 +59,6 @@ Examples:
     .action(run)
 }
 
-const number = (text: string, least: number): number => {
-  if (!/^\d{1,9}$/.test(text) || Number(text) < least) throw new InvalidArgumentError(`expected a whole number, at least ${least}`)
-  return Number(text)
-}
-const whole = (text: string): number => number(text, 1)
-const fromZero = (text: string): number => number(text, 0)
 const positive = (text: string): number => {
   const value = Number(text)
   if (!(value > 0 && value <= 100)) throw new InvalidArgumentError('expected a number above 0, at most 100')

@@ -3,6 +3,7 @@ import { InvalidArgumentError, type Command } from 'commander'
 import type { Config } from '../train/config.js'
 import { InputError } from '../util/errors.js'
 import { progress, type Progress } from '../util/progress.js'
+import { wholeFrom } from './promptOptions.js'
 
 interface Options {
   readonly agent?: number
@@ -16,6 +17,8 @@ interface Options {
   readonly engine?: string
   readonly json?: boolean
 }
+
+const whole = wholeFrom(0)
 
 /** `teamtr swap`: a run that goes on with another agent. */
 export const addSwap = (program: Command): void => {
@@ -54,11 +57,6 @@ Examples:
   teamtr swap runs/relay-tiny-teamtr-0 --agent 1 --with runs/relay-tiny-teamtr-1:1 --align 0
   teamtr swap runs/relay-tiny-teamtr-0 --add --freeze 0,1,2`)
     .action(swap)
-}
-
-const whole = (text: string): number => {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('expected a whole number')
-  return Number(text)
 }
 
 const list = (text: string): number[] => {

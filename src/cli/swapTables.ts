@@ -1,6 +1,6 @@
 import type { Recovery } from '../train/recovery.js'
 import type { Replacement, Swapped } from '../train/replacement.js'
-import type { Estimate } from '../train/stage.js'
+import type { Estimate } from '../train/estimate.js'
 import { textTable } from '../util/table.js'
 
 /** What a swap cost, and how far the team is back, as tables. */

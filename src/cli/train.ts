@@ -2,10 +2,11 @@ import { existsSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { InvalidArgumentError, type Command } from 'commander'
 import { methodList, methodNames } from '../train/methods.js'
-import type { Estimate } from '../train/stage.js'
+import type { Estimate } from '../train/estimate.js'
 import type { RunSummary } from '../train/summary.js'
 import { duration, progress, type Progress } from '../util/progress.js'
 import { textTable } from '../util/table.js'
+import { withOptions } from './configOptions.js'
 import { numberIn } from './promptOptions.js'
 
 interface Options {
@@ -116,13 +117,6 @@ const given = async (file: string | undefined, { resume, out }: Options): Promis
   if (file !== undefined) return readTrainingConfig(file)
   const own = resume && out !== undefined ? join(out, 'config.json') : undefined
   return own !== undefined && existsSync(own) ? readTrainingConfig(own) : {}
-}
-
-/** Options stand above the file. */
-const withOptions = (config: unknown, { method, seed, stages }: Options): unknown => {
-  if (typeof config !== 'object' || config === null || Array.isArray(config)) return config
-  const above = Object.entries({ method, seed, stages }).filter(([, value]) => value !== undefined)
-  return { ...config, ...Object.fromEntries(above) }
 }
 
 /** The first Ctrl-C stops between two updates; the second, or one before there is anything to keep, at once. */

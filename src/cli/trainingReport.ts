@@ -4,7 +4,8 @@ import { certificateAgainstImprovement, klPerUpdate, learningCurves } from '../f
 import { toCsv, type Row } from '../figures/csv.js'
 import type { Section } from '../figures/page.js'
 import { toPng, toSvg } from '../figures/render.js'
-import type { Estimate, UpdateRecord } from '../train/stage.js'
+import type { Estimate } from '../train/estimate.js'
+import type { UpdateRecord } from '../train/stage.js'
 import type { EvaluationRecord } from '../train/trainTeam.js'
 import { writeAtomic } from '../util/files.js'
 

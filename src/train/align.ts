@@ -16,7 +16,7 @@ import { tokenBatch, type MarkedSequence } from './model/batch.js'
 import { acting, referenceDivergence, type Acting } from './objective.js'
 import type { TokenBatch } from './policy.js'
 import type { Rollouts } from './rollout.js'
-import type { Estimate } from './stage.js'
+import type { Estimate } from './estimate.js'
 import type { Agent } from './team.js'
 
 /** A context in which the agent speaks. */

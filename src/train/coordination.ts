@@ -17,7 +17,7 @@ import { bootstrapInterval, mean } from '../theory/intervals.js'
 import type { EpisodeState, Problem } from '../tasks/task.js'
 import type { EvaluateOptions } from './evaluateTeam.js'
 import { rollout, sampledTokens, type Playable, type Rollouts } from './rollout.js'
-import type { Estimate } from './stage.js'
+import type { Estimate } from './estimate.js'
 import { speaker, type Team } from './team.js'
 
 export interface Coordination extends Estimate {

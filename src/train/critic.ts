@@ -11,6 +11,7 @@ import { tf } from './backend.js'
 import type { Config } from './config.js'
 import { sequencesOf } from './messages.js'
 import { adamStart, adamStep, type AdamState } from './model/adam.js'
+import { byLength } from './model/batch.js'
 import { decoderSchema, type DecoderConfig } from './model/config.js'
 import { states } from './model/decoder.js'
 import { decoderLayout, initialTheta, layoutSize, named } from './model/layout.js'
@@ -148,21 +149,15 @@ const statesOf = ({ episodes }: Rollouts, { critic: { bytes } }: Pick<Config, 'c
       places.forEach((_, i) => stateOf.push(sequence.first + i))
     }
   }
-  const sequences = [...found.values()].sort((a, b) => a.ids.length - b.ids.length)
-  const batches: StateBatch[] = []
-  for (let from = 0; from < sequences.length;) {
-    let to = from + 1
-    while (to < sequences.length && (to + 1 - from) * sequences[to].ids.length <= PASS) to++
-    const part = sequences.slice(from, to)
+  const batches = byLength([...found.values()], ({ ids }) => ids.length, PASS).map((part): StateBatch => {
     const length = part[part.length - 1].ids.length
     const flat = new Int32Array(part.length * length)
     part.forEach(({ ids }, b) => flat.set(ids, b * length))
-    batches.push({
+    return {
       ids: tf.tensor2d(flat, [part.length, length], 'int32'),
       places: tf.tensor1d(part.flatMap(({ places }, b) => places.map((place) => b * length + place)), 'int32'),
       holds: part.flatMap(({ places, first }) => places.map((_, i) => first + i)),
-    })
-    from = to
-  }
+    }
+  })
   return { batches, stateOf, count }
 }

@@ -22,8 +22,8 @@ import { advantagesOf } from './advantage.js'
 import { tf } from './backend.js'
 import type { Config } from './config.js'
 import { messageLogRatios, surrogateByProblem } from './measure.js'
-import { inOrder, messagesOf, microBatches, type AgentMessages } from './messages.js'
-import { acting } from './objective.js'
+import { messagesOf, microBatches, type AgentMessages } from './messages.js'
+import { actingLogProbs } from './objective.js'
 import { byProblem, sampledTokens, type Episode, type Rollouts } from './rollout.js'
 import type { Agent } from './team.js'
 
@@ -105,15 +105,7 @@ const weigh = async (rollouts: Rollouts, change: Change, config: DiagnosticsConf
 const distinctLogRatios = async (messages: AgentMessages, { policy, from, to }: Change, { rollout: { temperature }, objective: { microTokens } }: DiagnosticsConfig): Promise<number[]> => {
   if (messages.spans.length === 0 || from === to) return messages.spans.map(() => 0)
   const batches = microBatches(messages, microTokens)
-  const logProbs = async (theta: tf.Tensor1D): Promise<Float32Array> => {
-    const values: ArrayLike<number>[] = []
-    for (const { batch } of batches) {
-      const logs = tf.tidy(() => acting(policy, theta, batch.tokens, temperature, false).logProbs)
-      values.push(await logs.data())
-      logs.dispose()
-    }
-    return inOrder(messages, batches, values)
-  }
+  const logProbs = (theta: tf.Tensor1D): Promise<Float32Array> => actingLogProbs(policy, theta, messages, batches, temperature)
   const [logBehaviour, logUpdated] = [await logProbs(from), await logProbs(to)]
   tf.dispose(batches.map(({ batch }) => batch))
   return messageLogRatios(messages, { logBehaviour, logUpdated })

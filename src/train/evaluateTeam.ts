@@ -1,8 +1,7 @@
-import { bootstrapInterval } from '../theory/intervals.js'
 import type { Problem } from '../tasks/task.js'
 import type { Random } from '../util/random.js'
 import { rollout, sampledTokens, type Playable, type RolloutOptions } from './rollout.js'
-import type { Estimate } from './stage.js'
+import { bootstrapEstimate, type Estimate } from './estimate.js'
 import type { Team } from './team.js'
 
 /** How a team does on problems, one episode each. */
@@ -28,7 +27,7 @@ export const evaluateTeam = async (task: Playable, team: Team, problems: readonl
   const rewards = played.episodes.map(({ reward }) => reward)
   return {
     problems: problems.length,
-    reward: interval(rewards, bootstrap),
+    reward: bootstrapEstimate(rewards, bootstrap),
     turns: played.episodes.reduce((sum, { messages }) => sum + messages.length, 0) / problems.length,
     tokens: sampledTokens(played),
     rewards,
@@ -37,9 +36,4 @@ export const evaluateTeam = async (task: Playable, team: Team, problems: readonl
 
 /** Mean reward of `after` minus that of `before` on the same problems, with the 95 % bootstrap interval of the paired differences. */
 export const compareEvaluations = (before: Pick<Evaluation, 'rewards'>, after: Pick<Evaluation, 'rewards'>, bootstrap: Random): Estimate =>
-  interval(after.rewards.map((reward, p) => reward - before.rewards[p]), bootstrap)
-
-const interval = (samples: readonly number[], random: Random): Estimate => {
-  const { estimate, low, high } = bootstrapInterval(samples, { random })
-  return { estimate, low, high }
-}
+  bootstrapEstimate(after.rewards.map((reward, p) => reward - before.rewards[p]), bootstrap)

@@ -3,13 +3,13 @@
  * How good they are is a table (`compareEstimates`).
  */
 import { plainMean } from '../theory/messages.js'
-import { studentInterval } from '../theory/intervals.js'
 import type { Config } from './config.js'
 import { contextSpace, type ContextSpace } from './contextSpace.js'
 import { environment } from './environment.js'
 import { stageBetween, type ExactStage, type ExactStep } from './exactStage.js'
 import { exactTeam, type ExactTeam } from './exactTeam.js'
-import type { Estimate, UpdateRecord } from './stage.js'
+import { studentEstimate, type Estimate } from './estimate.js'
+import type { UpdateRecord } from './stage.js'
 import { replaceAgent } from './replacement.js'
 import { stream } from './streams.js'
 import { disposeTeam } from './team.js'
@@ -102,12 +102,11 @@ export const compareEstimates = (stages: readonly FollowedStage[]): EstimateChec
     }))
     if (pairs.length === 0) return []
     const errors = pairs.map(({ exact, logged }) => logged.estimate - exact)
-    const { estimate, low, high } = studentInterval(errors)
     return [{
       name,
       updates: pairs.length,
       exact: plainMean(pairs.map(({ exact }) => exact)),
-      bias: { estimate, low, high },
+      bias: studentEstimate(errors),
       rootMeanSquare: Math.sqrt(plainMean(errors.map((error) => error * error))),
       covered: pairs[0].logged.low === undefined ? null : pairs.filter(({ exact, logged: { low, high } }) => low! <= exact && exact <= high!).length,
     }]

@@ -1,6 +1,6 @@
 /** One agent's messages out of rollouts, packed so that a forward pass computes each distinct one once. */
 import { tf } from './backend.js'
-import { tokenBatch, type MarkedSequence } from './model/batch.js'
+import { byLength, tokenBatch, type MarkedSequence } from './model/batch.js'
 import type { TokenBatch } from './policy.js'
 import type { Message, Rollouts } from './rollout.js'
 
@@ -86,23 +86,14 @@ export interface MicroBatch {
 }
 
 /**
- * All of an agent's messages, cut into batches of at most `limit` tokens, padding included (or one sequence, where that is longer): sequences of
- * about one length lie together, so little is padded. The gradient is the sum over the batches.
+ * All of an agent's messages, cut into batches of at most `limit` tokens (byLength). The gradient is the sum over the batches.
  *
  * @param limit null: all at once
  */
 export const microBatches = ({ sequences, spans }: AgentMessages, limit: number | null): MicroBatch[] => {
   let next = 0
   const all = sequences.map((sequence) => ({ sequence, holds: sequence.marked.map(() => next++) }))
-  const parts: (typeof all)[] = []
-  if (limit === null) parts.push(all)
-  else {
-    for (const each of all.sort((a, b) => a.sequence.ids.length - b.sequence.ids.length)) {
-      const last = parts.at(-1)
-      if (last && (last.length + 1) * each.sequence.ids.length <= limit) last.push(each)
-      else parts.push([each])
-    }
-  }
+  const parts = limit === null ? [all] : byLength(all, ({ sequence }) => sequence.ids.length, limit)
   return parts.map((part) => {
     const holds = part.flatMap(({ holds }) => holds)
     const messageOf = holds.flatMap((distinct, i) => Array.from({ length: spans[distinct][1] - spans[distinct][0] }, () => i))

@@ -13,7 +13,7 @@
  */
 import { tf } from './backend.js'
 import { markedLogProbs } from './model/functions.js'
-import type { AgentMessages, MessageBatch } from './messages.js'
+import { inOrder, type AgentMessages, type MessageBatch, type MicroBatch } from './messages.js'
 import type { Policy, TokenBatch } from './policy.js'
 
 /** log-probabilities of the policy that acts, at temperature τ: softmax(logits/τ). */
@@ -33,6 +33,19 @@ export const acting = (policy: Policy, theta: tf.Tensor1D, batch: TokenBatch, te
   if (!whole) return { logProbs: policy.logProbs(theta, batch, pass) }
   const distributions = policy.logDistributions(theta, batch, pass)
   return { logProbs: markedLogProbs(distributions, batch.picks), distributions }
+}
+
+/** log-probabilities of the policy that acts, of an agent's messages in the order of `AgentMessages.spans`: batch by batch, so only one is held. */
+export const actingLogProbs = async (
+  policy: Policy, theta: tf.Tensor1D, messages: AgentMessages, batches: readonly MicroBatch[], temperature: number,
+): Promise<Float32Array> => {
+  const values: ArrayLike<number>[] = []
+  for (const { batch } of batches) {
+    const { logProbs } = tf.tidy(() => acting(policy, theta, batch.tokens, temperature, false))
+    values.push(await logProbs.data())
+    logProbs.dispose()
+  }
+  return inOrder(messages, batches, values)
 }
 
 /**

@@ -19,13 +19,13 @@
  * that was won), the debating agent speaks itself from there on.
  */
 import type { EpisodeState, Problem } from '../tasks/task.js'
-import { bootstrapInterval } from '../theory/intervals.js'
+import { mean } from '../theory/intervals.js'
 import { InputError } from '../util/errors.js'
 import type { Random } from '../util/random.js'
 import { tf } from './backend.js'
 import { tokenBatch } from './model/batch.js'
 import { rollout, type Episode, type Message, type Playable, type RolloutOptions } from './rollout.js'
-import type { Estimate } from './stage.js'
+import { bootstrapEstimate, type Estimate } from './estimate.js'
 import type { Agent, Team } from './team.js'
 
 export const protocolNames = ['once', 'best-of-n', 'pass-at-n', 'majority', 'debate', 'debate-judge', 'role-play'] as const
@@ -115,7 +115,7 @@ export const protocols = async (task: Playable, team: Team, problems: readonly P
   const base = once.map(({ reward }) => reward)
   const result = (protocol: ProtocolName, n: number, tokens: number, rewards: readonly number[]): ProtocolResult => ({
     protocol, oracle: protocol === 'pass-at-n', n, tokens, rewards,
-    reward: interval(rewards, bootstrap.fork(0)), gain: interval(rewards.map((reward, p) => reward - base[p]), bootstrap.fork(0)),
+    reward: bootstrapEstimate(rewards, bootstrap.fork(0)), gain: bootstrapEstimate(rewards.map((reward, p) => reward - base[p]), bootstrap.fork(0)),
   })
   const voted = (all: readonly (readonly Candidate[])[]): number[] =>
     all.map((own, p) => own[majority(own.map(({ answer }) => answer), task.agree && ((a, b) => task.agree!(problems[p], a, b)))].reward)
@@ -130,11 +130,6 @@ export const protocols = async (task: Playable, team: Team, problems: readonly P
     result('debate-judge', M, debateTokens, best(debated, (candidate) => scores.get(candidate)!)),
     result('role-play', N, meanTokens(roles, problems), voted(perProblem(roles, problems))),
   ]
-}
-
-const interval = (samples: readonly number[], random: Random): Estimate => {
-  const { estimate, low, high } = bootstrapInterval(samples, { random })
-  return { estimate, low, high }
 }
 
 /** The place of the answer that most of them agree with; of equal ones, that of the first. */
@@ -167,7 +162,7 @@ const candidate = (team: Team, episode: Episode, before = { said: '', reward: 0 
     answer: (last ? textOf(team, last) : before.said).trim(),
     reward: before.reward + episode.reward,
     tokens: logProbs.length,
-    logProb: logProbs.length > 0 ? average(logProbs) : -Infinity,
+    logProb: logProbs.length > 0 ? mean(logProbs) : -Infinity,
     last: last && { message: last, context: context.slice(0, last.read) },
     episode,
   }
@@ -254,11 +249,11 @@ const judged = async (task: Playable, { agents }: Team, judge: number, problems:
     const values = Array.from(await logProbs.data())
     tf.dispose([logProbs, batch])
     let done = 0
-    for (const item of part) item.score = average(values.slice(done, (done += item.ids.length - item.from)))
+    for (const item of part) item.score = mean(values.slice(done, (done += item.ids.length - item.from)))
     at = to
   }
   return new Map(debated.flatMap((candidates, p) => candidates.map((candidate, c): [Candidate, number] =>
-    [candidate, seen[p][c].length > 0 ? average(seen[p][c].map(({ score }) => score)) : -Infinity])))
+    [candidate, seen[p][c].length > 0 ? mean(seen[p][c].map(({ score }) => score)) : -Infinity])))
 }
 
 /** What one agent said, as another would write it: its own tokens where they say the same, else the text, and what ends a message. */
@@ -267,5 +262,3 @@ const inTokensOf = ({ policy, voice, pretrained }: Agent, speaker: Agent, tokens
   if (tokens.every((token) => token < policy.vocabulary) && voice.text(tokens) === text) return tokens
   return pretrained && [...pretrained.source.tokenizer().encode(text), voice.endToken]
 }
-
-const average = (values: readonly number[]): number => values.reduce((sum, x) => sum + x, 0) / values.length

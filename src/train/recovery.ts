@@ -7,7 +7,8 @@ import type { Certificate } from './certificate.js'
 import { compareEvaluations } from './evaluateTeam.js'
 import type { Replacement } from './replacement.js'
 import { fileIn, type RecordedRun } from './runFolder.js'
-import type { Estimate, UpdateRecord } from './stage.js'
+import type { Estimate } from './estimate.js'
+import type { UpdateRecord } from './stage.js'
 import { stream } from './streams.js'
 
 /** Proposition 3.8 on the first stage, from what was logged: estimates, as every certificate of a run is. */

@@ -6,7 +6,6 @@
  * very game of the larger one, and adding is replacing the stand-in.
  */
 import type { Problem } from '../tasks/task.js'
-import { bootstrapInterval, studentInterval } from '../theory/intervals.js'
 import { InputError } from '../util/errors.js'
 import { show } from '../util/validate.js'
 import { align, probeContexts, reverseKl, type ProbeContext } from './align.js'
@@ -21,7 +20,7 @@ import { exactTeam, messageLaw, teamOfLaws, type ExactTeam } from './exactTeam.j
 import { adamStart } from './model/adam.js'
 import { rollout } from './rollout.js'
 import { firstDifference, readRun, type RecordedRun } from './runFolder.js'
-import type { Estimate } from './stage.js'
+import { bootstrapEstimate, studentEstimate, type Estimate } from './estimate.js'
 import { stream } from './streams.js'
 import { cloneTeam, disposeTeam, type Agent, type Team } from './team.js'
 import { decodersOf, warmUpAgent } from './warmup.js'
@@ -116,8 +115,8 @@ export const replaceAgent = async (
       const { episodes } = await rollout(task, team, heldOut, { group: 1, temperature: evaluation.temperature, maxTokens, gamma, random })
       const rewards = episodes.map(({ reward }) => reward)
       return {
-        reward: estimate(bootstrapInterval(rewards, { random: stream(seed, 'bootstrap', 0) })),
-        return: estimate(studentInterval(episodes.map((episode) => episode.return))),
+        reward: bootstrapEstimate(rewards, stream(seed, 'bootstrap', 0)),
+        return: studentEstimate(episodes.map((episode) => episode.return)),
         rewards,
       }
     }
@@ -281,5 +280,3 @@ const enumerated = <T>(f: () => T): T | undefined => {
     throw error
   }
 }
-
-const estimate = ({ estimate, low, high }: Estimate): Estimate => ({ estimate, low, high })

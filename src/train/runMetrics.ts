@@ -1,10 +1,11 @@
 /** What the methods are compared by, out of the records of one run. Every number is a mean over what was measured, with its uncertainty beside it. */
-import { mean, proportionInterval, studentInterval, studentQuantile, variance } from '../theory/intervals.js'
+import { mean, proportionInterval, studentQuantile, variance } from '../theory/intervals.js'
 import { rankCorrelation } from '../theory/rank.js'
 import { updatesInStage } from './config.js'
 import type { Coordination } from './coordination.js'
 import type { RecordedRun } from './runFolder.js'
-import type { Estimate, UpdateRecord } from './stage.js'
+import { studentEstimate, type Estimate } from './estimate.js'
+import type { UpdateRecord } from './stage.js'
 
 /** null: not measured, or from too little. Sums over a stage have Student's interval over the stages that were diagnosed. */
 export interface RunMetrics {
@@ -40,7 +41,7 @@ export const runMetrics = ({ config, updates, evaluations }: Pick<RecordedRun, '
   const certified = updates.flatMap(({ stageCertificate }) => (stageCertificate && finite(stageCertificate.activeMass) ? [stageCertificate] : []))
   const violations = certified.filter(({ activeMass, improvement }) => activeMass > improvement.high).length
   const share = (is: (update: UpdateRecord) => boolean): number => (updates.length > 0 ? updates.filter(is).length / updates.length : 0)
-  const over = (value: (update: (typeof diagnosed)[number]) => number): Estimate => interval(stages.map((stage) => sum(stage.map(value))))
+  const over = (value: (update: (typeof diagnosed)[number]) => number): Estimate => studentEstimate(stages.map((stage) => sum(stage.map(value))))
   const hasPairs = certified.length > 1
   const correlation = hasPairs ? rankCorrelation(certified.map(({ activeMass }) => activeMass), certified.map(({ improvement }) => improvement.estimate)) : NaN
   return {
@@ -91,10 +92,6 @@ const stability = (updates: readonly UpdateRecord[], problems: number): RunMetri
   }
 }
 
-const interval = (samples: readonly number[]): Estimate => {
-  const { estimate, low, high } = studentInterval(samples)
-  return { estimate, low, high }
-}
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)
 /** Logs hold null for what is not finite. */
 const finite = (value: number | null): boolean => value !== null && Number.isFinite(value)

@@ -11,10 +11,10 @@
  */
 import { setImmediate } from 'node:timers/promises'
 import { summariseWeights, type WeightSummary } from '../theory/importance.js'
-import { studentInterval } from '../theory/intervals.js'
 import { advantagesOf } from './advantage.js'
 import { certify, type Certificate, type CertificateStep } from './certificate.js'
 import type { Config } from './config.js'
+import { studentEstimate, type Estimate } from './estimate.js'
 import { newProbe, occupancyDrift, probeChange, probeCost, type Probe, type UpdateDiagnostics } from './diagnostics.js'
 import { activeMass, type Surrogate } from './measure.js'
 import { fitCritic, targetsOf, valuesOf } from './critic.js'
@@ -45,13 +45,6 @@ export interface StageState {
   readonly steps: readonly CertificateStep[]
   /** In a stage that is diagnosed: rollouts that nothing is trained on. */
   readonly probe: Probe | null
-}
-
-/** An estimate and its 95 % interval (Student, over problems). */
-export interface Estimate {
-  readonly estimate: number
-  readonly low: number
-  readonly high: number
 }
 
 /** One line of log.jsonl: all there is to say of one update. Numbers that are not finite stand as null in JSON. */
@@ -227,7 +220,7 @@ export const stage = async (state: StageState, { config, team, sample, probe: sa
         messages: result.messages,
         distinctMessages: result.distinctMessages,
         criticError: values ? meanSquare(targetsOf(rollouts, config).map((target, m) => target - values[m])) : null,
-        return: estimate(rewardsOf(rollouts)),
+        return: studentEstimate(rewardsOf(rollouts)),
         improvement,
         certificate: certificates.update,
         stageCertificate: ends ? { ...certificates.stage, improvement: difference(returnsOf(fresh!), startReturns) } : null,
@@ -258,13 +251,8 @@ const install = (agent: Agent, { theta, optimiser, beta }: UpdateResult): void =
 
 const meanSquare = (errors: readonly number[]): number => errors.reduce((sum, error) => sum + error ** 2, 0) / errors.length
 
-const estimate = (samples: ArrayLike<number>): Estimate => {
-  const { estimate, low, high } = studentInterval(samples)
-  return { estimate, low, high }
-}
-
 /**
  * After − before, problem by problem. On the same problems they are pairs; on other ones independent samples of one size, whose
  * differences have the right mean and variance whichever is taken from which. Either way Student's interval holds.
  */
-const difference = (after: readonly number[], before: readonly number[]): Estimate => estimate(after.map((value, p) => value - before[p]))
+const difference = (after: readonly number[], before: readonly number[]): Estimate => studentEstimate(after.map((value, p) => value - before[p]))

@@ -2,7 +2,7 @@ import { updatesInStage } from './config.js'
 import { compareEvaluations } from './evaluateTeam.js'
 import type { RecordedRun } from './runFolder.js'
 import { runMetrics, type RunMetrics } from './runMetrics.js'
-import type { Estimate } from './stage.js'
+import type { Estimate } from './estimate.js'
 import { stream } from './streams.js'
 import type { Outcome } from './update.js'
 

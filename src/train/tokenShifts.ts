@@ -6,7 +6,8 @@ import { advantagesOf } from './advantage.js'
 import { tf } from './backend.js'
 import type { Config } from './config.js'
 import { activeMass } from './measure.js'
-import { inOrder, messagesOf, microBatches } from './messages.js'
+import { messagesOf, microBatches } from './messages.js'
+import { actingLogProbs } from './objective.js'
 import { openEnvironment } from './openEnvironment.js'
 import { rollout } from './rollout.js'
 import { orderOf } from './stage.js'
@@ -44,14 +45,7 @@ export const tokenShifts = async (config: Config, team: Team): Promise<TokenShif
 
   const messages = messagesOf(rollouts, index)
   const batches = microBatches(messages, microTokens)
-  const logProbs = async (theta: tf.Tensor1D): Promise<ArrayLike<number>> => {
-    const values = batches.map(({ batch }) => tf.tidy(() => agent.policy.logProbs(theta, batch.tokens)))
-    try {
-      return inOrder(messages, batches, await Promise.all(values.map((each) => each.data())))
-    } finally {
-      tf.dispose(values)
-    }
-  }
+  const logProbs = (theta: tf.Tensor1D): Promise<Float32Array> => actingLogProbs(agent.policy, theta, messages, batches, 1)
   const [before, outside, inside] = [await logProbs(agent.theta), await logProbs(proposed.theta), await logProbs(kept.theta)]
   tf.dispose(batches.map(({ batch }) => batch))
   for (const { theta, optimiser } of [proposed, kept]) {

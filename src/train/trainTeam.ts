@@ -99,24 +99,21 @@ const begin = ({ seed, advantage, objective, critic }: Config, team: Team): void
 
 /** Evaluate a team on the held-out problems of a configuration: always the same problems, each stage with sampling of its own. */
 export const evaluateHeldOut = async (config: Config, team: Team, stage: number, environment?: OpenEnvironment): Promise<Evaluation> => {
-  const { testTask, problems } = environment ?? await openEnvironment(config)
-  const { seed, evaluation: { problems: count, temperature }, rollout: { maxTokens, topP, topK, batch } } = config
-  return evaluateTeam(testTask, team, problems('test', count, stream(seed, 'evaluation problems')), {
-    temperature,
-    maxTokens,
-    topP,
-    topK,
-    batch,
-    random: stream(seed, 'evaluation', stage),
-    bootstrap: stream(seed, 'bootstrap', stage),
-  })
+  const { task, posed, sampling } = await heldOut(config, environment)
+  const { seed } = config
+  return evaluateTeam(task, team, posed, { ...sampling, random: stream(seed, 'evaluation', stage), bootstrap: stream(seed, 'bootstrap', stage) })
 }
 
 /** Coordination of a team on the held-out problems of a configuration. */
 export const coordinationHeldOut = async (config: Config, team: Team, stage: number, environment?: OpenEnvironment): Promise<Coordination> => {
-  const { testTask, problems } = environment ?? await openEnvironment(config)
+  const { task, posed, sampling } = await heldOut(config, environment)
+  const { seed } = config
+  return coordination(task, team, posed, { ...sampling, random: stream(seed, 'coordination', stage), bootstrap: stream(seed, 'coordination', stage, 1) })
+}
+
+/** The held-out problems of a configuration, and how they are played. */
+const heldOut = async (config: Config, environment?: OpenEnvironment) => {
+  const { testTask: task, problems } = environment ?? await openEnvironment(config)
   const { seed, evaluation: { problems: count, temperature }, rollout: { maxTokens, topP, topK, batch } } = config
-  return coordination(testTask, team, problems('test', count, stream(seed, 'evaluation problems')), {
-    temperature, maxTokens, topP, topK, batch, random: stream(seed, 'coordination', stage), bootstrap: stream(seed, 'coordination', stage, 1),
-  })
+  return { task, posed: problems('test', count, stream(seed, 'evaluation problems')), sampling: { temperature, maxTokens, topP, topK, batch } }
 }

@@ -46,6 +46,20 @@ export const tokenBatch = (sequences: readonly MarkedSequence[], rounding: Round
 
 const roundUp = (size: number, multiple: number): number => Math.ceil(size / multiple) * multiple
 
+/**
+ * Cut sequences into parts of at most `limit` tokens each, padding included (or one sequence, where that is longer). Sequences of about one length lie
+ * together, so little is padded.
+ */
+export const byLength = <T>(sequences: readonly T[], lengthOf: (sequence: T) => number, limit: number): T[][] => {
+  const parts: T[][] = []
+  for (const each of [...sequences].sort((a, b) => lengthOf(a) - lengthOf(b))) {
+    const last = parts.at(-1)
+    if (last && (last.length + 1) * lengthOf(each) <= limit) last.push(each)
+    else parts.push([each])
+  }
+  return parts
+}
+
 /** Number of marked tokens. */
 export const markCount = (sequences: readonly MarkedSequence[]): number =>
   sequences.reduce((count, { marked }) => marked.reduce((sum, [from, to]) => sum + to - from, count), 0)
