@@ -4,6 +4,7 @@
  */
 import type { TopLevelSpec } from 'vega-lite'
 import type { Figure, Recipe } from './catalogue.js'
+import { againstExact } from './charts.js'
 import type { Row } from './csv.js'
 import type { ChartText } from './encode.js'
 import { fittedGrowth, heatTable, intervals, lines, localSlopes, teamSizes } from './plots.js'
@@ -264,6 +265,18 @@ export const experimentFigures: readonly Figure[] = [
       table.filter((row) => row.measure === measure).map(({ variant, mean }) => ({ row: nameOf(variant), column, value: scaled(mean, 100) }))),
     draw: (rows, text) => heatTable(rows, { ...text, column: 'the team', domain: [0, 100], format: '.0f', width: 70 }),
   },
+  {
+    name: 'swap-exact',
+    title: 'What a swap costs: on sampled episodes, and exact',
+    subtitle: 'Relay games small enough to enumerate; bars: 95 % bootstrap over problems; dashed: equality',
+    tables: ['experiments/plug-and-play-exact-swaps.csv'],
+    rows: (table) => ([['shock', 'swapped', 'at once'], ['shock_aligned', 'aligned', 'after alignment']] as const).flatMap(([measure, team, series]) =>
+      table.map((row) => ({
+        series, exact: scaled(Number(row.exact_reward_was) - Number(row[`exact_reward_${team}`]), 100),
+        estimate: scaled(row[measure], 100), low: scaled(row[`${measure}_low`], 100), high: scaled(row[`${measure}_high`], 100),
+      }))),
+    draw: (rows, text) => againstExact(rows, { ...text, quantity: 'points lost' }),
+  },
 ]
 
 /** The tables of an experiment, as `teamtr experiment NAME` leaves them below data/. */
@@ -276,5 +289,5 @@ const recorded = (name: string, ...more: readonly string[]): Recipe => ({
 
 export const experimentRecipes: readonly Recipe[] = [
   ...['main', 'ablations', 'delta', 'order', 'overhead'].map((name) => recorded(name)),
-  recorded('team-size', 'growth'), recorded('importance-weights', 'weights'), recorded('plug-and-play', 'swaps'),
+  recorded('team-size', 'growth'), recorded('importance-weights', 'weights'), recorded('plug-and-play', 'swaps'), recorded('plug-and-play-exact', 'swaps'),
 ]

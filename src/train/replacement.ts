@@ -59,7 +59,7 @@ export interface Replacement {
   readonly aligned: Swapped | null
   /** Of the last stage of the run before; null where it logged none. */
   readonly certificate: Certificate | null
-  /** The same without sampling, on the same problems; null where there is too much to enumerate. */
+  /** The same without sampling, on the same problems; null where there is too much to enumerate, or evaluations have another temperature than rollouts. */
   readonly exact: ExactReplacement | null
   readonly seconds: number
 }
@@ -165,6 +165,7 @@ export const replaceAgent = async (
     return { team, report }
 
     async function exactly(agents: readonly Agent[]): Promise<ExactReplacement | null> {
+      if (evaluation.temperature !== temperature) return null
       const space = enumerated(() => contextSpace(task, teamBefore, heldOut, { gamma, maxTokens, limit: LIMIT }))
       if (!space) return null
       const was = await exactTeam(space, teamBefore, { temperature })

@@ -76,6 +76,9 @@ describe('figures of experiments', () => {
     expect(rowsOf('swap-rewards').map(({ row, column, value }) => `${String(row)} ${String(column)} ${String(value)}`)).toEqual([
       'direct as it was 90', 'aligned as it was 90', 'direct swapped 70', 'aligned swapped 70', 'aligned aligned 85.5', 'direct at the end 88', 'aligned at the end 88',
     ])
+    expect(rowsOf('swap-exact').slice(1, 3)).toEqual([
+      { series: 'at once', exact: 22, estimate: 20, low: 15, high: 26 }, { series: 'after alignment', exact: 4, estimate: 5, low: -1, high: 8 },
+    ])
     expect(rowsOf('swap-shock').filter(({ label }) => label === 'the paper’s').map(({ series, value }) => [series, value])).toEqual([['at once', 18.3], ['after alignment', 2.9]])
   })
 
