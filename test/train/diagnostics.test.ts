@@ -19,6 +19,7 @@ import { cloneTeam, disposeTeam, type Agent, type Team } from '../../src/train/t
 import { trainTeam, type EvaluationRecord } from '../../src/train/trainTeam.js'
 import { warmUp } from '../../src/train/warmup.js'
 import { random } from '../../src/util/random.js'
+import { logRatiosByHand } from './logRatios.js'
 
 const model = { layers: 1, hidden: 16, heads: 2, intermediate: 16 }
 
@@ -106,6 +107,40 @@ describe('on games that can be enumerated', () => {
       expectMean(runs.map(({ current }) => current.estimate), now)
       expectMean(runs.map(({ gap }) => gap.estimate), stale - now)
     }
+  })
+
+  it.each(['compound', 'importance'] as const)('with %s, the older team’s surrogate has the weights W = Π π_now/π_then of those who have moved, and the current one none', async (correction) => {
+    const { config, teams } = games[0]
+    const corrected = { ...config, method: { ...config.method, correction } }
+    const group = 4
+    const [behaviour, current] = [await sampled(games[0], teams[0], 1, group), await sampled(games[0], teams[1], 2, group)]
+    const change = (index: number) => ({ index, policy: teams[0].agents[index].policy, from: teams[index].agents[index].theta, to: teams[index + 1].agents[index].theta })
+    const first = newProbe(behaviour, current)
+    const second = { ...first, logRatios: (await probeChange(first, change(0), corrected)).logRatios }
+    const probed = await probeChange(second, change(1), corrected)
+
+    /** Each agent speaks once, so an episode's ratio is that of its one message. */
+    const ratios = async (rollouts: Rollouts, index: number): Promise<number[]> => {
+      const { from, to } = change(index)
+      return (await logRatiosByHand(teams[0].agents[index], index, rollouts, [from, to])).map(Math.exp)
+    }
+    /** (1/E) Σ_e W_e (w_e − 1)(R_e − mean of the others' R); under importance weights W has mean 1, and is in the mean of the others too. */
+    const byHand = ({ episodes }: Rollouts, W: readonly number[], w: readonly number[]): number => {
+      const unit = correction === 'compound' ? 1 : W.reduce((sum, x) => sum + x, 0) / W.length
+      const terms = episodes.map(({ problem, return: R }, e) => {
+        const others = episodes.flatMap((other, o) => (other.problem === problem && o !== e ? [{ R: other.return, weight: correction === 'compound' ? 1 : W[o] }] : []))
+        const mean = others.reduce((sum, { R, weight }) => sum + weight * R, 0) / others.reduce((sum, { weight }) => sum + weight, 0)
+        return ((W[e] / unit) * (w[e] - 1) * (R - mean)) / episodes.length
+      })
+      return terms.reduce((sum, term) => sum + term, 0)
+    }
+    const [W, w] = [await ratios(behaviour, 0), await ratios(behaviour, 1)]
+    const then = byHand(behaviour, W, w)
+    expect(probed.behaviour.estimate).toBeCloseTo(then, 5)
+    for (const wrong of [W.map((x) => 1 / x), W.map(() => 1)]) expect(Math.abs(byHand(behaviour, wrong, w) - then)).toBeGreaterThan(1e-3)
+    const now = byHand(current, current.episodes.map(() => 1), await ratios(current, 1))
+    expect(probed.current.estimate).toBeCloseTo(now, 5)
+    expect(probed.gap.estimate).toBeCloseTo(then - now, 5)
   })
 
   /** ‖d' − d‖₁ over message histories, token by token, and the end state: by going through all of them. */
