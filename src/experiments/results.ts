@@ -212,7 +212,7 @@ export const swapRows = (runs: readonly CellRun[], folderOf: (cell: Cell) => str
       return_start: round(start.return.estimate), return_certified: round(after.bound?.bound), return_reached: round(after.bound?.reached.estimate),
       certificate_before: round(after.certificates?.before.bound), certificate_after: round(after.certificates?.after.bound),
       exact_reward_was: round(exact?.before.reward), exact_reward_swapped: round(exact?.direct.reward), exact_reward_aligned: round(exact?.aligned?.reward),
-      exact_kl_swapped: round(exact?.direct.kl.message), exact_kl_aligned: round(exact?.aligned?.kl.message),
+      exact_kl_swapped: round(exact?.direct.kl.discounted), exact_kl_aligned: round(exact?.aligned?.kl.discounted),
     }
   })
 
