@@ -14,6 +14,7 @@ import { exactTeam, type ExactTeam } from '../../src/train/exactTeam.js'
 import { messageProbabilities } from '../../src/train/messageTree.js'
 import { rollout, type Rollouts } from '../../src/train/rollout.js'
 import { runMetrics } from '../../src/train/runMetrics.js'
+import { summarise } from '../../src/train/summary.js'
 import type { UpdateRecord } from '../../src/train/stage.js'
 import { cloneTeam, disposeTeam, type Agent, type Team } from '../../src/train/team.js'
 import { trainTeam, type EvaluationRecord } from '../../src/train/trainTeam.js'
@@ -235,8 +236,8 @@ describe('a run that is diagnosed', () => {
     expect(metrics.drift!.estimate).toBeCloseTo(mean(stages.map((stage) => stage.reduce((sum, { diagnostics }) => sum + diagnostics!.drift.estimate, 0))), 12)
     expect(metrics.staleGap!.raw.estimate).toBeCloseTo(
       mean(stages.map((stage) => stage.reduce((sum, { diagnostics, surrogate }) => sum + Math.abs(surrogate.unbiased - diagnostics!.current.estimate), 0))), 12)
-    const corrected = [0, 1, 2].map((i) => Math.sqrt(Math.max(0, mean(stages.map((stage) => stage[i].diagnostics!.gap.estimate ** 2 - stage[i].diagnostics!.gap.standardError ** 2)))))
-    expect(metrics.staleGap!.corrected).toBeCloseTo(corrected[0] + corrected[1] + corrected[2], 12)
+    const squares = mean(stages.map((stage) => 3 * stage.reduce((sum, { diagnostics }) => sum + diagnostics!.gap.estimate ** 2 - diagnostics!.gap.standardError ** 2, 0)))
+    expect(metrics.staleGap!.corrected).toBeCloseTo(Math.sign(squares) * Math.sqrt(Math.abs(squares)), 12)
     expect(metrics.outOfRegion.kept).toBe(0)
     expect(metrics.outOfRegion.proposed).toBeCloseTo(run.updates.filter(({ proposedKl }) => proposedKl > 0.001).length / 9, 12)
     expect(metrics.outOfRegion.proposed).toBeGreaterThan(0)
@@ -245,6 +246,17 @@ describe('a run that is diagnosed', () => {
     expect(metrics.violationRate!.estimate).toBe(certified.filter(({ activeMass, improvement }) => activeMass > improvement.high).length / 3)
     expect(metrics.tokens).toBe(run.updates.reduce((sum, { diagnostics }) => sum + diagnostics!.tokens, 0))
     expect(metrics.coordination).toBeNull()
+  })
+
+  it('what is outside δ is so on all tokens, also where acceptance saw a part of them; and what is not finite is outside', async () => {
+    const run = await train({ method: 'quarter-monitor', trustRegion: { delta: 0.001 } })
+    const outside = run.updates.filter(({ divergence }) => divergence.exact!.message > 0.001)
+    expect(run.updates.every(({ kl }) => kl <= 0.001)).toBe(true)
+    expect(outside.length).toBeGreaterThan(0)
+    expect(runMetrics(run).outOfRegion.kept).toBeCloseTo(outside.length / run.updates.length, 12)
+    expect(summarise(run).largestKl).toBe(Math.max(...outside.map(({ divergence }) => divergence.exact!.message / 0.001)))
+    const logged = run.updates.map((update) => ({ ...update, proposedKl: null as unknown as number }))
+    expect(runMetrics({ ...run, updates: logged }).outOfRegion.proposed).toBe(1)
   })
 })
 
