@@ -14,7 +14,6 @@ import { openEnvironment } from '../../src/train/openEnvironment.js'
 import { rollout, type Rollouts } from '../../src/train/rollout.js'
 import { orderOf, stage, stageStart, type StageState, type UpdateRecord } from '../../src/train/stage.js'
 import { cloneTeam, disposeTeam, type Team } from '../../src/train/team.js'
-import { stream } from '../../src/train/streams.js'
 import { trainTeam, type EvaluationRecord, type TrainOptions } from '../../src/train/trainTeam.js'
 import { updateAgents } from '../../src/train/update.js'
 import { warmUp } from '../../src/train/warmup.js'
@@ -81,10 +80,10 @@ describe('stage', () => {
 
   /** θ of the agent at a position of the fixed order after its update, made again from what it should learn from. */
   const updated = async (config: Config, position: number, rollouts: Rollouts, inputs: AdvantageInputs): Promise<Float32Array> => {
-    const { gamma, seed, advantage, rollout: { maxTokens } } = config
+    const { gamma, advantage, rollout: { maxTokens } } = config
     const advantages = advantagesOf(rollouts, advantage, { gamma, maxTokens, ...inputs })
     const rho = activeMass(rollouts, base.agents.length, gamma, advantages.weights)
-    const [{ theta, optimiser }] = await updateAgents(base, [position], rollouts, advantages, rho, config, stream(seed, 'monitor', 0, position))
+    const [{ theta, optimiser }] = await updateAgents(base, [position], rollouts, advantages, rho, config, random(0)) // draws nothing: no dropout, all tokens measured
     const values = Float32Array.from(await theta.data())
     if (theta !== base.agents[position].theta) tf.dispose([theta, optimiser.first, optimiser.second])
     return values
@@ -283,7 +282,7 @@ describe('trainTeam', () => {
     const own = await openEnvironment(configWith({}))
     const heldOut = new Set<string>()
     const start: typeof own.testTask.start = (problem) => { heldOut.add(problem.id); return own.testTask.start(problem) }
-    const { states } = await train({ diagnostics: { every: 1, coordination: true } }, { environment: { ...own, testTask: { ...own.testTask, start } } })
+    const { states } = await train({ stages: 1, diagnostics: { every: 1, coordination: true } }, { environment: { ...own, testTask: { ...own.testTask, start } } })
     const seen = new Set(states.flatMap(({ rollouts, probe }) => [...rollouts.problems, ...(probe?.behaviour.problems ?? [])]))
     expect(heldOut.size).toBeGreaterThan(10)
     expect([...heldOut].every(isTest)).toBe(true)
