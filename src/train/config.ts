@@ -342,6 +342,7 @@ const complete = (config: Parsed, where: string) => {
     if (correction !== 'none') wrong('method.correction', correction, `with ${cut} only none ${unweighed}`)
     if (update === 'joint') wrong('method.update', update, `with ${cut} only sequential ${unweighed}`)
     if (every > 0) wrong('diagnostics.every', every, `with ${cut} only 0 ${unweighed}`)
+    if (start) wrong(cut, topP < 1 ? topP : topK, `with start expected ${topP < 1 ? 1 : 'null'}: a swap is aligned and measured on whole policies`)
   }
   if (config.objective.reference === 'initial' && ofObjective === 'plain') {
     wrong('objective.estimator', ofObjective, 'with objective.reference: initial expected exact or lowVariance; the gradient of plain has nothing of the initial policy in it')

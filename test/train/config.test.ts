@@ -85,6 +85,7 @@ describe('parseConfig', () => {
     [{ rollout: { topK: 5 }, method: 'importance' }, 'run.yaml: method.correction: holds "importance"; with rollout.topK only none is right'],
     [{ rollout: { topP: 0.9 }, method: 'joint' }, 'run.yaml: method.update: holds "joint"; with rollout.topP only sequential is right'],
     [{ rollout: { topK: 5 }, diagnostics: { every: 2 } }, 'run.yaml: diagnostics.every: holds 2; with rollout.topK only 0 is right'],
+    [{ rollout: { topK: 5 }, start: { run: 'before', agent: 0 } }, 'run.yaml: rollout.topK: holds 5; with start expected null: a swap is aligned'],
     [{ method: 'grpo', objective: { estimator: 'plain' } }, 'run.yaml: objective.estimator: holds "plain"; with objective.reference: initial expected exact or lowVariance; '],
     [{ objective: { reference: 'initial' }, trustRegion: { estimator: 'plain' } }, 'run.yaml: objective.estimator: holds "plain"; with objective.reference: initial'],
     [{ model: { hidden: 30 } }, 'run.yaml: model.hidden: holds 30; expected a multiple of 2 · heads, 8'],
