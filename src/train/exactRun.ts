@@ -11,10 +11,10 @@ import { exactTeam, type ExactTeam } from './exactTeam.js'
 import { studentEstimate, type Estimate } from './estimate.js'
 import type { UpdateRecord } from './stage.js'
 import { replaceAgent } from './replacement.js'
+import { startTeam } from './startTeam.js'
 import { stream } from './streams.js'
 import { disposeTeam } from './team.js'
 import { trainTeam } from './trainTeam.js'
-import { warmUp } from './warmup.js'
 
 /** One stage: as logged, and exactly. Its first records.length steps are the updates of the records. */
 export interface FollowedStage {
@@ -30,16 +30,16 @@ export interface FollowOptions {
 }
 
 /**
- * Warm a team up (or swap an agent, as `start` says) and train it, and compute every stage exactly. Nothing is written, and training goes as it would without.
+ * Make the team of a configuration (warmed up, or its language models, or one with an agent swapped, as `start` says) and train it, and compute every stage exactly. Nothing is written, and training goes as it would without.
  *
- * @throws InputError when the game is too large to enumerate: said after the warm-up, before the first update
+ * @throws InputError when the game is too large to enumerate: said when the team is made, before the first update
  */
 export const followRun = async (config: Config, { limit, onProgress }: FollowOptions = {}): Promise<FollowedStage[]> => {
   const { seed, gamma, rollout: { prompts, maxTokens, temperature } } = config
   const { task, problems } = environment(config.task, config.team.agents)
   const team = config.start
     ? (await replaceAgent(config, config.start, { onProgress })).team
-    : await warmUp(config, { onProgress: (done, total) => onProgress?.('warm-up', done, total) })
+    : await startTeam(config, { onProgress: (done, total) => onProgress?.('warm-up', done, total) })
   try {
     const spaceOf = (stage: number): ContextSpace =>
       contextSpace(task, team, problems('train', prompts, stream(seed, 'problems', stage)), { gamma, maxTokens, limit })
