@@ -2,6 +2,7 @@ import { basename, join } from 'node:path'
 import { type Command } from 'commander'
 import type { Row } from '../figures/csv.js'
 import type { EstimateCheck, FollowedStage } from '../train/exactRun.js'
+import { InputError } from '../util/errors.js'
 import { progress, type Progress } from '../util/progress.js'
 import { textTable } from '../util/table.js'
 import { withOptions } from './configOptions.js'
@@ -50,6 +51,7 @@ const exact = async (file: string, { method, seed, stages, limit, engine, out, j
     import('../train/exactRun.js'),
   ])
   const config = parseConfig(withOptions(readTrainingConfig(file), { method, seed, stages }), file)
+  if (config.stages === 0) throw new InputError(`${stages === 0 ? '--stages' : `${file}: stages`}: holds 0; expected at least 1, since what is computed is stages`)
   if (out !== undefined) writableFolder(out)
   await initEngine(engine)
   let bar: Progress | undefined
