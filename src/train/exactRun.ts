@@ -111,14 +111,14 @@ export interface EstimateCheck {
   readonly coverage: Estimate | null
 }
 
-type Logged = (record: UpdateRecord) => { readonly estimate: number; readonly low?: number; readonly high?: number } | null
+type Logged = (record: UpdateRecord, stage: FollowedStage, i: number) => { readonly estimate: number; readonly low?: number; readonly high?: number } | null
 
-/** What is logged on a probe, where chance had a part in it: after the last word of an episode nothing can shift, and nothing is estimated. */
-const onProbe = (name: 'current' | 'gap' | 'drift'): Logged => ({ diagnostics, weights }) => {
-  // Under importance weights a probe of old rollouts stands for another team than theirs.
-  const measured = name === 'gap' && weights ? undefined : diagnostics?.[name]
-  return measured && measured.low < measured.high ? measured : null
-}
+/** Of an update that changes something, of which a probe is an estimate. */
+const onProbe = (name: 'current' | 'gap'): Logged => ({ diagnostics, scale }) => (diagnostics && scale > 0 ? diagnostics[name] : null)
+/** A probe of old rollouts under weights stands for another team than theirs. */
+const gap: Logged = (record, ...at) => (record.weights ? null : onProbe('gap')(record, ...at))
+/** Of an update that shifts something: nobody reads the last word of an episode, and what is sampled then is 0, or was counted with the update before. */
+const shift: Logged = ({ diagnostics }, { probed }, i) => (diagnostics && probed!.exact.steps[i].shift > 1e-12 ? diagnostics.drift : null)
 
 const CHECKS: readonly (readonly [name: string, exact: (stage: FollowedStage, i: number) => number, logged: Logged])[] = [
   ['ρ', ({ exact }, i) => exact.steps[i].acting, ({ rho }) => ({ estimate: rho })],
@@ -127,8 +127,8 @@ const CHECKS: readonly (readonly [name: string, exact: (stage: FollowedStage, i:
   ['L_seq, as the objective has it', ({ exact }, i) => exact.steps[i].lSeq, ({ surrogate: { value } }) => ({ estimate: value })],
   ['L_seq, by plain ratios', ({ exact }, i) => exact.steps[i].lSeq, ({ surrogate: { unbiased, low, high } }) => ({ estimate: unbiased, low, high })],
   ['L_seq, on a probe', ({ probed }, i) => probed!.exact.steps[i].lSeq, onProbe('current')],
-  ['gap: L on what was learned from − L_seq', ({ probed }, i) => probed!.behaviour[i].gap, onProbe('gap')],
-  ['shift: ‖dⁱ − d of what was learned from‖₁', ({ probed }, i) => probed!.behaviour[i].shift, onProbe('drift')],
+  ['gap: L on what was learned from − L_seq', ({ probed }, i) => probed!.behaviour[i].gap, gap],
+  ['shift: ‖dⁱ − d of what was learned from‖₁', ({ probed }, i) => probed!.behaviour[i].shift, shift],
   ['improvement', ({ exact }, i) => exact.steps[i].improvement, ({ improvement }) => improvement],
   ['certificate (Theorem 3.4)', ({ exact }, i) => exact.tokens.steps[i].thm34Step.bound, ({ certificate: { bound } }) => ({ estimate: bound })],
 ]
@@ -137,7 +137,7 @@ const CHECKS: readonly (readonly [name: string, exact: (stage: FollowedStage, i:
 export const compareEstimates = (stages: readonly FollowedStage[]): EstimateCheck[] =>
   CHECKS.flatMap(([name, exactOf, loggedOf]) => {
     const pairs = stages.flatMap((stage) => stage.records.flatMap((record, i) => {
-      const logged = loggedOf(record)
+      const logged = loggedOf(record, stage, i)
       return logged ? [{ exact: exactOf(stage, i), logged }] : []
     }))
     if (pairs.length === 0) return []
