@@ -39,7 +39,7 @@ export const addExperiment = (program: Command): void => {
     .option('--engine <name>', 'tensorflow, webgpu, wasm or cpu')
     .option('--json', 'print the summary as JSON')
     .addHelpText('after', `
-OUT/NAME holds a run folder for each cell of the grid, and NAME-runs.csv (a row a run), NAME-summary.csv (mean, deviation and bootstrap interval over
+OUT/NAME holds a run folder for each cell of the grid, and NAME-runs.csv (a row a run), NAME-summary.csv (mean, deviation, Student's and bootstrap interval over
 seeds, paired difference to the reference) and, where the experiment asks for them, NAME-growth.csv and NAME-weights.csv. One failed run does
 not stop the others; it is named at the end. Ctrl-C stops after the updates that are being made; the same command with --resume goes on.
 

@@ -35,7 +35,7 @@ interface Reading {
 /** Six digits of a multiple. */
 export const scaled = (x: unknown, scale: number): number | null => (typeof x === 'number' ? Number((scale * x).toPrecision(6)) : null)
 
-/** Means over seeds of one measure of a summary, an interval each (95 %, bootstrap): rows of `intervals`. */
+/** Means over seeds of one measure of a summary, an interval each (95 %, Student): rows of `intervals`. */
 export const meanRows = (table: readonly Row[], measure: string, { series, scale = 1, label = ({ variant }) => nameOf(variant) }: Reading): Row[] =>
   table.filter((row) => row.measure === measure)
     .map((row) => ({ label: label(row), series, value: scaled(row.mean, scale), low: scaled(row.low, scale), high: scaled(row.high, scale) }))
@@ -114,7 +114,7 @@ const paperSizes = ['paper/team-size-scaling.csv', 'paper/team-size-exponents.cs
 const sizeFigure = (name: string, title: string, y: string, measure: string, quantity?: string): Figure => ({
   name,
   title,
-  subtitle: `Relay team of n agents; means over seeds, bars: 95 % bootstrap; lines: least squares${quantity === undefined ? '' : '. The paper’s are on MATH-500 in units of its own: only slopes compare'}`,
+  subtitle: `Relay team of n agents; means over seeds, bars: 95 % over seeds (Student); lines: least squares${quantity === undefined ? '' : '. The paper’s are on MATH-500 in units of its own: only slopes compare'}`,
   tables: [summary('team-size'), 'experiments/team-size-growth.csv', ...(quantity === undefined ? [] : paperSizes)],
   rows: (...tables) => grown(measure, quantity)(tables[0], tables[1], tables[2], tables[3]),
   draw: (rows, text) => fittedGrowth(rows, { ...text, y }),
@@ -137,7 +137,7 @@ const slopeFigure = (name: string, title: string, measure: string, quantity: str
 const phases = [['reward_was', 'as it was'], ['reward_swapped', 'swapped'], ['reward_aligned', 'aligned'], ['reward_recovered', 'at the end']] as const
 
 const forest = (x: string) => (rows: readonly Row[], text: ChartText): TopLevelSpec => intervals(rows, { ...text, x: { title: x }, reference: 0 })
-const seedBars = 'bars: 95\u00a0% bootstrap over seeds'
+const seedBars = 'bars: 95\u00a0% over seeds (Student)'
 
 export const experimentFigures: readonly Figure[] = [
   {
@@ -217,7 +217,7 @@ export const experimentFigures: readonly Figure[] = [
   {
     name: 'team-size-reward',
     title: 'Held-out reward after training against the number of agents',
-    subtitle: 'Relay teams that are about as often right before training; bands: 95 % bootstrap over seeds',
+    subtitle: 'Relay teams that are about as often right before training; bands: 95 % over seeds (Student)',
     tables: [summary('team-size')],
     rows: (table) => ([['reward_after', ''], ['reward_before', ', before']] as const).flatMap(([measure, note]) =>
       [...new Set(table.map(({ level }) => level))].filter((level) => note === '' || level === 'teamtr').flatMap((level) =>

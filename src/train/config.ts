@@ -330,11 +330,22 @@ const complete = (config: Parsed, where: string) => {
   if (models && models.length !== agents) wrong('team.models', models, `expected ${agents}, one for each agent, or null`)
   if (start && start.agent >= agents) wrong('start.agent', start.agent, `expected an agent, 0 to ${agents - 1}`)
   if (critic.hidden % (2 * critic.heads) !== 0) wrong('critic.hidden', critic.hidden, `expected a multiple of 2 · heads, ${2 * critic.heads}`)
-  const estimators = { 'trustRegion.estimator': estimator, 'objective.estimator': config.objective.estimator ?? estimator }
-  for (const [field, holds] of Object.entries(estimators)) {
-    if ((topP < 1 || topK !== null) && holds !== 'exact') {
-      wrong(field, holds, `with rollout.${topP < 1 ? 'topP' : 'topK'} only exact is right: the others need tokens drawn from the whole policy`)
+  const ofObjective = config.objective.estimator ?? estimator
+  const cut = topP < 1 ? 'rollout.topP' : topK !== null ? 'rollout.topK' : null
+  if (cut) {
+    for (const [field, holds] of Object.entries({ 'trustRegion.estimator': estimator, 'objective.estimator': ofObjective })) {
+      if (holds !== 'exact') wrong(field, holds, `with ${cut} only exact is right: the others need tokens drawn from the whole policy`)
     }
+    // Π π_now/π_then weighs tokens that were drawn from the whole of π_then.
+    const { method: { correction, update }, diagnostics: { every } } = config
+    const unweighed = `is right: probability ratios are those of whole policies, and ${cut} draws from a part of them`
+    if (correction !== 'none') wrong('method.correction', correction, `with ${cut} only none ${unweighed}`)
+    if (update === 'joint') wrong('method.update', update, `with ${cut} only sequential ${unweighed}`)
+    if (every > 0) wrong('diagnostics.every', every, `with ${cut} only 0 ${unweighed}`)
+    if (start) wrong(cut, topP < 1 ? topP : topK, `with start expected ${topP < 1 ? 1 : 'null'}: a swap is aligned and measured on whole policies`)
+  }
+  if (config.objective.reference === 'initial' && ofObjective === 'plain') {
+    wrong('objective.estimator', ofObjective, 'with objective.reference: initial expected exact or lowVariance; the gradient of plain has nothing of the initial policy in it')
   }
   const { turns, messageTokens } = limitsOf(config.task, agents)
   return {

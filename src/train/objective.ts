@@ -82,8 +82,9 @@ const exactDivergence = (before: tf.Tensor2D, after: tf.Tensor2D): tf.Tensor1D =
   })(after) as tf.Tensor1D
 
 /**
- * The same towards a fixed reference, KL(π_θ‖π_ref), as GRPO has it: differentiable in what made `updated`. The sampled estimators take the tokens as drawn from
- * π_θ, which they are at θ_cur; r − 1 − log r with r = π_ref/π_θ is Schulman's k3.
+ * The same towards a fixed reference, KL(π_θ‖π_ref), differentiable in what made `updated`. The sampled estimators take the tokens as drawn from π_θ, which
+ * they are at θ_cur. As what is minimised over tokens of π_cur, `lowVariance`, r − 1 − log r with r = π_ref/π_θ (Schulman's k3), is what GRPO has: its
+ * gradient at θ_cur, E_cur (1 − r) ∇log π_θ, is that of KL(π_ref‖π_θ). That of `plain`, E_cur ∇log π_θ, has no π_ref in it: config.ts refuses it.
  */
 export const referenceDivergence = (estimator: Estimator, updated: Acting, reference: Acting): tf.Tensor1D => {
   if (estimator !== 'exact') return tokenDivergence(estimator, updated, reference)

@@ -7,6 +7,7 @@
  */
 import type { Problem } from '../tasks/task.js'
 import { InputError } from '../util/errors.js'
+import type { Random } from '../util/random.js'
 import { show } from '../util/validate.js'
 import { align, probeContexts, reverseKl, type ProbeContext } from './align.js'
 import type { Certificate } from './certificate.js'
@@ -39,7 +40,7 @@ export interface Performance {
 export interface Swapped extends Performance {
   /** Swap shock: reward of the team as it was less this one, with the 95 % bootstrap interval of the paired differences. */
   readonly shock: Estimate
-  /** KL(new‖old) of the new agent's messages, in nats, on 500 held-out contexts of the team as it was. */
+  /** KL(new‖old) of the new agent's messages, in nats, on 500 contexts of the team as it was on these problems, weighed with γ^t. Contexts that 500 miss are not in its interval. */
   readonly kl: Estimate
 }
 
@@ -98,10 +99,10 @@ export const replaceAgent = async (
 
     /** The team with another agent, whose tensors stay where they are. */
     const teamWith = (agent: Agent): Team => ({ ...teamBefore, agents: teamBefore.agents.map((other, i) => (i === index ? agent : other)) })
-    const contexts = async (split: 'train' | 'test', count: number, place: number): Promise<ProbeContext[]> => {
+    const contexts = async (draw: (count: number, random: Random) => readonly Problem[], count: number, place: number): Promise<ProbeContext[]> => {
       const found: ProbeContext[] = []
       for (let round = 0; found.length < count; round++) {
-        const drawn = problems(split, count - found.length, stream(seed, 'probes', place, round, 0))
+        const drawn = draw(count - found.length, stream(seed, 'probes', place, round, 0))
         const played = await rollout(task, teamBefore, drawn, { group: 1, temperature, maxTokens, gamma, random: stream(seed, 'probes', place, round, 1) })
         const more = probeContexts(played, index, gamma)
         if (more.length === 0) throw new InputError(`start.agent: holds ${index}; it did not speak in ${drawn.length} episodes of the team in ${start.run}`)
@@ -120,7 +121,7 @@ export const replaceAgent = async (
         rewards,
       }
     }
-    const measured = await contexts('test', MEASURED, 1)
+    const measured = await contexts(() => heldOut, MEASURED, 1)
     const swapped = async (agent: Agent): Promise<Swapped> => {
       const performance = await play(teamWith(agent))
       return {
@@ -134,7 +135,7 @@ export const replaceAgent = async (
     let final = newcomer.agent
     if (start.align.contexts > 0) {
       const { steps } = start.align
-      const theta = await align(newcomer.agent, old, await contexts('train', start.align.contexts, 0), {
+      const theta = await align(newcomer.agent, old, await contexts((count, random) => problems('train', count, random), start.align.contexts, 0), {
         ...start.align, temperature, maxTokens, random: stream(seed, 'alignment', 0),
         onStep: (done, kl) => onProgress?.('alignment', done, steps, `KL ${kl.toFixed(3)}`),
       })

@@ -10,9 +10,10 @@ import type { UpdateRecord } from './stage.js'
 /** null: not measured, or from too little. Sums over a stage have Student's interval over the stages that were diagnosed. */
 export interface RunMetrics {
   /**
-   * Δ_stale, in units of return. `raw`: Σ_i |L̂ on the rollouts that update i was fitted to − L̂ on fresh ones of the team just before it|, noise and flattery
-   * included: what a log gives, and never 0. `signed`: Σ_i gap_i (diagnostics.ts), 0 in truth where rollouts are fresh. `corrected`: Σ_i √max(0, mean over
-   * stages of gap_i² − se_i²), the size of the gap at the i-th place of a stage without the noise.
+   * Δ_stale, in units of return. `raw`: Σ_i |L̂ on the rollouts that update i was fitted to − L̂ on fresh ones of the team just before it|: never 0, since an
+   * update flatters itself on the rollouts that it was fitted to, and rollouts are a sample. `signed`: Σ_i gap_i (diagnostics.ts), 0 in truth where rollouts
+   * are fresh. `corrected`: √(n·mean over stages of Σ_i (gap_i² − se_i²)), with the sign of what is under the root. Without the noise, at least Σ_i |gap_i|
+   * (Cauchy–Schwarz); about 0, of either sign, where there is no gap.
    */
   readonly staleGap: { readonly raw: Estimate; readonly signed: Estimate; readonly corrected: number; readonly noise: number } | null
   /** D_occ: Σ_i ‖d^{π̂^i} − d^{b_i}‖₁ of a stage, b_i the team whose rollouts update i learned from. */
@@ -54,7 +55,7 @@ export const runMetrics = ({ config, updates, evaluations }: Pick<RecordedRun, '
     drift: stages.length === 0 ? null : over(({ diagnostics }) => diagnostics.drift.estimate),
     stability: stability(updates, config.rollout.prompts),
     coordination: evaluations.length > 1 ? evaluations.at(-1)!.coordination ?? null : null,
-    outOfRegion: { proposed: share(({ proposedKl, delta }) => !(proposedKl <= delta)), kept: share(({ kl, delta }) => !(kl <= delta)) },
+    outOfRegion: { proposed: share(({ proposedKl, delta }) => exceeds(proposedKl, delta)), kept: share((update) => exceeds(keptKl(update, config), update.delta)) },
     certificate: certified.length > 0 ? mean(certified.map(({ activeMass }) => activeMass)) : null,
     improvement: certified.length > 0 ? mean(certified.map(({ improvement }) => improvement.estimate)) : null,
     violationRate: certified.length > 0 ? proportionInterval(violations, certified.length) : null,
@@ -73,12 +74,16 @@ const byStage = (updates: readonly Diagnosed[]): Diagnosed[][] => {
 }
 
 const corrected = (stages: readonly (readonly Diagnosed[])[]): number => {
-  const places = Math.max(...stages.map((stage) => stage.length))
-  return sum(Array.from({ length: places }, (_, i) => {
-    const squares = stages.flatMap((stage) => (stage[i] ? [stage[i].diagnostics.gap.estimate ** 2 - stage[i].diagnostics.gap.standardError ** 2] : []))
-    return Math.sqrt(Math.max(0, mean(squares)))
-  }))
+  const squares = mean(stages.map((stage) => stage.length * sum(stage.map(({ diagnostics: { gap } }) => gap.estimate ** 2 - gap.standardError ** 2))))
+  return Math.sign(squares) * Math.sqrt(Math.abs(squares))
 }
+
+/** The divergence that δ bounds, at what was kept: on all tokens, also where acceptance saw a part of them. */
+export const keptKl = ({ kl, divergence }: UpdateRecord, { trustRegion: { fraction, estimator, reading } }: RecordedRun['config']): number | null =>
+  fraction < 1 ? divergence[estimator]?.[reading] ?? null : kl
+
+/** Logs hold null for what is not finite, and what is not finite is outside. */
+const exceeds = (kl: number | null, delta: number): boolean => kl === null || !(kl <= delta)
 
 const stability = (updates: readonly UpdateRecord[], problems: number): RunMetrics['stability'] => {
   const starts = updates.filter(({ position }) => position === 0)

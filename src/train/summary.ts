@@ -1,7 +1,7 @@
 import { updatesInStage } from './config.js'
 import { compareEvaluations } from './evaluateTeam.js'
 import type { RecordedRun } from './runFolder.js'
-import { runMetrics, type RunMetrics } from './runMetrics.js'
+import { keptKl, runMetrics, type RunMetrics } from './runMetrics.js'
 import type { Estimate } from './estimate.js'
 import { stream } from './streams.js'
 import type { Outcome } from './update.js'
@@ -19,7 +19,7 @@ export interface RunSummary {
   readonly gain: Estimate | null
   readonly problems: number
   readonly outcomes: Readonly<Record<Outcome, number>>
-  /** Largest measured KL/δ of an update that was kept: at most 1 with acceptance. */
+  /** Largest KL/δ of an update that was kept, on all tokens of its rollouts: at most 1 with acceptance that saw all of them. */
   readonly largestKl: number
   /** Stages finished, and how many of their certificates lay above the interval of the measured improvement: violations. */
   readonly stages: number
@@ -48,9 +48,10 @@ export const summarise = ({ config, updates, evaluations }: RecordedRun): RunSum
     gain: first && latest ? compareEvaluations(first, latest, stream(config.seed, 'bootstrap')) : null,
     problems: first?.problems ?? 0,
     outcomes,
-    largestKl: updates.reduce((largest, { kl, delta }) => Math.max(largest, kl / delta), 0),
+    largestKl: updates.reduce((largest, update) => Math.max(largest, (keptKl(update, config) ?? Infinity) / update.delta), 0),
     stages: stages.length,
-    violations: stages.filter(({ activeMass, improvement }) => activeMass > improvement.high).length,
+    // logs hold null for what is not finite
+    violations: stages.filter(({ activeMass, improvement }) => (activeMass as number | null) !== null && activeMass > improvement.high).length,
     metrics: runMetrics({ config, updates, evaluations }),
     tokens: sum(({ tokens }) => tokens),
     rollouts: sum(({ rollouts }) => rollouts),

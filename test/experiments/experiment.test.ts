@@ -172,27 +172,38 @@ describe('runGrid', () => {
 
 describe('tables', () => {
   const cells = expandGrid(parseGrid({ about: 'x', seeds: 3, reference: 'a', variants: [{ a: {}, b: {} }, { '2': { team: { agents: 2 } }, '4': { team: { agents: 4 } }, '8': { team: { agents: 8 } } }] }, 'x'), { quick: false }, 'x')
-  // y = n² for a, up to the seed; 3 n for b.
+  // y = n^1.9, n² and n^2.1 for a, by seed; 3 n for b.
+  const t = 4.302653 // Student's 97.5 % point, two degrees of freedom
   const rows = cells.map(({ levels, variant, seed, config: { team: { agents } } }): Row =>
-    ({ variant, level: levels[0], seed, method: 'm', agents, drift: levels[0] === 'a' ? agents ** 2 * (1 + seed / 100) : 3 * agents, stability: levels[0] === 'a' ? 0 : 1 }))
+    ({ variant, level: levels[0], seed, method: 'm', agents, drift: levels[0] === 'a' ? agents ** (1.9 + seed / 10) : 3 * agents, stability: levels[0] === 'a' ? 0 : 1 }))
 
   it('growth: exponents by variant, with slopes; none where a mean has no logarithm', () => {
-    const growth = growthRows(rows)
+    const growth = growthRows(rows, { reference: 'a' })
     const of = (level: string, measure: string, fit: string) => growth.filter((row) => row.level === level && row.measure === measure && row.fit === fit)
-    expect(of('a', 'drift', 'log-log')[0].alpha).toBeCloseTo(2, 5)
+    expect(of('a', 'drift', 'log-log')[0].alpha).toBeCloseTo(2, 1)
     expect(of('b', 'drift', 'log-log')[0].alpha).toBeCloseTo(1, 5)
     expect(of('b', 'drift', 'slope').map(({ from, to, alpha }) => [from, to, alpha])).toEqual([[2, 4, 1], [4, 8, 1]])
     expect(of('a', 'stability', 'log-log')[0].alpha).toBeNull()
-    expect(of('a', 'drift', 'log-log')[0].seeds_low).toBeLessThan(2)
+    expect(of('a', 'drift', 'log-log')[0]).toMatchObject({ seeds_low: expect.closeTo(2 - t * 0.1 / Math.sqrt(3), 4), seeds_high: expect.closeTo(2 + t * 0.1 / Math.sqrt(3), 4), difference: null })
+    expect(of('b', 'drift', 'log-log')[0]).toMatchObject({
+      seeds_low: 1, seeds_high: 1, difference: -1, difference_low: expect.closeTo(-1 - t * 0.1 / Math.sqrt(3), 4), difference_high: expect.closeTo(-1 + t * 0.1 / Math.sqrt(3), 4),
+    })
   })
 
   it('summary: over seeds, and against the reference of the same other levels, seed by seed', () => {
     const summary = summaryRows(rows, cells, { reference: 'a' })
     const row = summary.find(({ variant, measure }) => variant === 'b-4' && measure === 'drift')!
     expect(row).toMatchObject({ seeds: 3, mean: 12, deviation: 0 })
-    expect(row.difference).toBeCloseTo(12 - 16 * 1.01, 5)
-    expect(row.difference_low).toBeCloseTo(12 - 16 * 1.02, 4)
-    expect(row.difference_high).toBeCloseTo(12 - 16, 4)
+    const differences = [1.9, 2, 2.1].map((alpha) => 12 - 4 ** alpha)
+    const mean = (differences[0] + differences[1] + differences[2]) / 3
+    const radius = t * Math.sqrt(differences.reduce((sum, x) => sum + (x - mean) ** 2, 0) / 2 / 3)
+    expect(row).toMatchObject({ difference: expect.closeTo(mean, 4), difference_low: expect.closeTo(mean - radius, 4), difference_high: expect.closeTo(mean + radius, 4) })
+    const reference = summary.find(({ variant, measure }) => variant === 'a-4' && measure === 'drift')!
+    // of three seeds the bootstrap's interval is the range
+    expect(reference).toMatchObject({ bootstrap_low: expect.closeTo(4 ** 1.9, 4), bootstrap_high: expect.closeTo(4 ** 2.1, 4) })
+    expect(reference.low).toBeLessThan(4 ** 1.9)
+    const alone = summaryRows(rows.filter(({ seed }) => seed === 0), cells, { reference: 'a' }).find(({ variant, measure }) => variant === 'b-4' && measure === 'drift')!
+    expect(alone).toMatchObject({ seeds: 1, low: null, high: null, bootstrap_low: null, difference_low: null, difference_high: null })
     expect(summary.find(({ variant, measure }) => variant === 'a-4' && measure === 'drift')).toMatchObject({ difference: null })
   })
 })

@@ -16,11 +16,13 @@ import { exactTeam, withAgentOf, type ExactTeam } from '../../src/train/exactTea
 import { messageProbabilities } from '../../src/train/messageTree.js'
 import { rollout, type Rollouts } from '../../src/train/rollout.js'
 import { runMetrics } from '../../src/train/runMetrics.js'
+import { summarise } from '../../src/train/summary.js'
 import type { UpdateRecord } from '../../src/train/stage.js'
 import { cloneTeam, disposeTeam, type Agent, type Team } from '../../src/train/team.js'
 import { trainTeam, type EvaluationRecord } from '../../src/train/trainTeam.js'
 import { warmUp } from '../../src/train/warmup.js'
 import { random } from '../../src/util/random.js'
+import { logRatiosByHand } from './logRatios.js'
 
 const model = { layers: 1, hidden: 16, heads: 2, intermediate: 16 }
 
@@ -141,6 +143,40 @@ describe('on games that can be enumerated', () => {
       expectMean(runs.map(({ gap }) => gap.estimate), stale - now)
       disposeTeam(between)
     }
+  })
+
+  it.each(['compound', 'importance'] as const)('with %s, the older team’s surrogate has the weights W = Π π_now/π_then of those who have moved, and the current one none', async (correction) => {
+    const { config, teams } = games[0]
+    const corrected = { ...config, method: { ...config.method, correction } }
+    const group = 4
+    const [behaviour, current] = [await sampled(games[0], teams[0], 1, group), await sampled(games[0], teams[1], 2, group)]
+    const change = (index: number) => ({ index, policy: teams[0].agents[index].policy, from: teams[index].agents[index].theta, to: teams[index + 1].agents[index].theta })
+    const first = newProbe(behaviour, current)
+    const second = { ...first, logRatios: (await probeChange(first, change(0), corrected)).logRatios }
+    const probed = await probeChange(second, change(1), corrected)
+
+    /** Each agent speaks once, so an episode's ratio is that of its one message. */
+    const ratios = async (rollouts: Rollouts, index: number): Promise<number[]> => {
+      const { from, to } = change(index)
+      return (await logRatiosByHand(teams[0].agents[index], index, rollouts, [from, to])).map(Math.exp)
+    }
+    /** (1/E) Σ_e W_e (w_e − 1)(R_e − mean of the others' R); under importance weights W has mean 1, and is in the mean of the others too. */
+    const byHand = ({ episodes }: Rollouts, W: readonly number[], w: readonly number[]): number => {
+      const unit = correction === 'compound' ? 1 : W.reduce((sum, x) => sum + x, 0) / W.length
+      const terms = episodes.map(({ problem, return: R }, e) => {
+        const others = episodes.flatMap((other, o) => (other.problem === problem && o !== e ? [{ R: other.return, weight: correction === 'compound' ? 1 : W[o] }] : []))
+        const mean = others.reduce((sum, { R, weight }) => sum + weight * R, 0) / others.reduce((sum, { weight }) => sum + weight, 0)
+        return ((W[e] / unit) * (w[e] - 1) * (R - mean)) / episodes.length
+      })
+      return terms.reduce((sum, term) => sum + term, 0)
+    }
+    const [W, w] = [await ratios(behaviour, 0), await ratios(behaviour, 1)]
+    const then = byHand(behaviour, W, w)
+    expect(probed.behaviour.estimate).toBeCloseTo(then, 5)
+    for (const wrong of [W.map((x) => 1 / x), W.map(() => 1)]) expect(Math.abs(byHand(behaviour, wrong, w) - then)).toBeGreaterThan(1e-3)
+    const now = byHand(current, current.episodes.map(() => 1), await ratios(current, 1))
+    expect(probed.current.estimate).toBeCloseTo(now, 5)
+    expect(probed.gap.estimate).toBeCloseTo(then - now, 5)
   })
 
   it('the occupancy drift, of one change and of two', async () => {
@@ -291,8 +327,8 @@ describe('a run that is diagnosed', () => {
     expect(metrics.drift!.estimate).toBeCloseTo(mean(stages.map((stage) => stage.reduce((sum, { diagnostics }) => sum + diagnostics!.drift.estimate, 0))), 12)
     expect(metrics.staleGap!.raw.estimate).toBeCloseTo(
       mean(stages.map((stage) => stage.reduce((sum, { diagnostics, surrogate }) => sum + Math.abs(surrogate.unbiased - diagnostics!.current.estimate), 0))), 12)
-    const corrected = [0, 1, 2].map((i) => Math.sqrt(Math.max(0, mean(stages.map((stage) => stage[i].diagnostics!.gap.estimate ** 2 - stage[i].diagnostics!.gap.standardError ** 2)))))
-    expect(metrics.staleGap!.corrected).toBeCloseTo(corrected[0] + corrected[1] + corrected[2], 12)
+    const squares = mean(stages.map((stage) => 3 * stage.reduce((sum, { diagnostics }) => sum + diagnostics!.gap.estimate ** 2 - diagnostics!.gap.standardError ** 2, 0)))
+    expect(metrics.staleGap!.corrected).toBeCloseTo(Math.sign(squares) * Math.sqrt(Math.abs(squares)), 12)
     expect(metrics.outOfRegion.kept).toBe(0)
     expect(metrics.outOfRegion.proposed).toBeCloseTo(run.updates.filter(({ proposedKl }) => proposedKl > 0.001).length / 9, 12)
     expect(metrics.outOfRegion.proposed).toBeGreaterThan(0)
@@ -301,6 +337,17 @@ describe('a run that is diagnosed', () => {
     expect(metrics.violationRate!.estimate).toBe(certified.filter(({ activeMass, improvement }) => activeMass > improvement.high).length / 3)
     expect(metrics.tokens).toBe(run.updates.reduce((sum, { diagnostics }) => sum + diagnostics!.tokens, 0))
     expect(metrics.coordination).toBeNull()
+  })
+
+  it('what is outside δ is so on all tokens, also where acceptance saw a part of them; and what is not finite is outside', async () => {
+    const run = await train({ method: 'quarter-monitor', trustRegion: { delta: 0.001 } })
+    const outside = run.updates.filter(({ divergence }) => divergence.exact!.message > 0.001)
+    expect(run.updates.every(({ kl }) => kl <= 0.001)).toBe(true)
+    expect(outside.length).toBeGreaterThan(0)
+    expect(runMetrics(run).outOfRegion.kept).toBeCloseTo(outside.length / run.updates.length, 12)
+    expect(summarise(run).largestKl).toBe(Math.max(...outside.map(({ divergence }) => divergence.exact!.message / 0.001)))
+    const logged = run.updates.map((update) => ({ ...update, proposedKl: null as unknown as number }))
+    expect(runMetrics({ ...run, updates: logged }).outOfRegion.proposed).toBe(1)
   })
 })
 

@@ -61,6 +61,9 @@ describe('a swap', () => {
     }
     expect(direct.shock.estimate).toBeCloseTo(before.reward.estimate - direct.reward.estimate, 12)
     expect(direct.kl.low).toBeGreaterThan(aligned!.kl.high)
+    // 4 standard errors of 500 contexts on the same problems. After alignment much of the divergence is in contexts too rare for them.
+    const { estimate, low, high } = direct.kl
+    expect(Math.abs(estimate - exact!.direct.kl.discounted)).toBeLessThan((4 * (high - low)) / 2 / 1.965)
   })
 
   it('begins a run: its first evaluation is that of the aligned team, the other agents are as they were', () => {

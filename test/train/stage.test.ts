@@ -1,16 +1,24 @@
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { activeMassBound } from '../../src/theory/certificates.js'
+import { summariseWeights } from '../../src/theory/importance.js'
 import { stageImprovementBound, staleStageBoundUnderStaleError, updateImprovementBound } from '../../src/theory/bounds.js'
+import { isTest } from '../../src/tasks/split.js'
+import { advantagesOf, type AdvantageInputs } from '../../src/train/advantage.js'
 import { initEngine, tf } from '../../src/train/backend.js'
 import { certify } from '../../src/train/certificate.js'
-import { parseConfig, type ConfigInput } from '../../src/train/config.js'
+import { parseConfig, type Config, type ConfigInput } from '../../src/train/config.js'
+import { disposeCritic, fitCritic, newCritic, targetsOf, valuesOf } from '../../src/train/critic.js'
 import { environment } from '../../src/train/environment.js'
+import { activeMass } from '../../src/train/measure.js'
+import { openEnvironment } from '../../src/train/openEnvironment.js'
 import { rollout, type Rollouts } from '../../src/train/rollout.js'
 import { orderOf, stage, stageStart, type StageState, type UpdateRecord } from '../../src/train/stage.js'
 import { cloneTeam, disposeTeam, type Team } from '../../src/train/team.js'
-import { trainTeam, type EvaluationRecord } from '../../src/train/trainTeam.js'
+import { trainTeam, type EvaluationRecord, type TrainOptions } from '../../src/train/trainTeam.js'
+import { updateAgents } from '../../src/train/update.js'
 import { warmUp } from '../../src/train/warmup.js'
 import { random } from '../../src/util/random.js'
+import { logRatiosByHand } from './logRatios.js'
 
 const small = {
   model: { layers: 1, hidden: 16, heads: 2, intermediate: 16 },
@@ -45,11 +53,15 @@ describe('stage', () => {
   let team: Team
   afterEach(() => disposeTeam(team))
 
-  /** One stage, with every call for fresh rollouts noted. */
+  const thetasOf = ({ agents }: Team): Float32Array[] => agents.map(({ theta }) => Float32Array.from(theta.dataSync()))
+
+  /** One stage, with every call for fresh rollouts noted, and every θ: before it, and after each update. */
   const run = async (more: ConfigInput) => {
     const config = configWith(more)
     const { task, problems } = environment(config.task, config.team.agents)
     team = cloneTeam(base)
+    if (config.advantage.baseline === 'value') team.critic = newCritic(config, random(7))
+    const thetas = [thetasOf(team)]
     const calls: [number, number][] = []
     const sampled: Rollouts[] = []
     const sample = async (at: number, position: number) => {
@@ -61,9 +73,20 @@ describe('stage', () => {
     const records: UpdateRecord[] = []
     const states: StageState[] = []
     const end = await stage(stageStart(config, 0, await sample(0, 0)), {
-      config, team, sample, onUpdate: async (done, next) => { records.push(...done); states.push(next) },
+      config, team, sample, onUpdate: async (done, next) => { records.push(...done); states.push(next); thetas.push(thetasOf(team)) },
     })
-    return { config, calls, sampled, records, states, end }
+    return { config, calls, sampled, records, states, thetas, end }
+  }
+
+  /** θ of the agent at a position of the fixed order after its update, made again from what it should learn from. */
+  const updated = async (config: Config, position: number, rollouts: Rollouts, inputs: AdvantageInputs): Promise<Float32Array> => {
+    const { gamma, advantage, rollout: { maxTokens } } = config
+    const advantages = advantagesOf(rollouts, advantage, { gamma, maxTokens, ...inputs })
+    const rho = activeMass(rollouts, base.agents.length, gamma, advantages.weights)
+    const [{ theta, optimiser }] = await updateAgents(base, [position], rollouts, advantages, rho, config, random(0)) // draws nothing: no dropout, all tokens measured
+    const values = Float32Array.from(await theta.data())
+    if (theta !== base.agents[position].theta) tf.dispose([theta, optimiser.first, optimiser.second])
+    return values
   }
 
   it('resamples after every single update with intermediate occupancy', async () => {
@@ -114,6 +137,43 @@ describe('stage', () => {
     expect(first.logRatios.some((log) => log !== 0)).toBe(true)
     expect(second.logRatios).not.toEqual(first.logRatios)
     expect(states[2].logRatios.every((log) => log === 0)).toBe(true)
+  })
+
+  it.each(['happo', 'importance'])('%s: log W is that of the θ which were kept, not of those proposed, and the next update learns with it', async (name) => {
+    const { config, records, states, sampled: [rollouts], thetas } = await run({
+      method: { name, acceptance: 'scale' }, rollout: { ...small.rollout, temperature: 0.8 }, objective: { learningRate: 0.02 },
+    })
+    expect(records.map(({ outcome }) => outcome)).toEqual(['scaled', 'scaled', 'scaled'])
+    let logW = rollouts.episodes.map(() => 0)
+    for (const k of [0, 1]) {
+      const { agent } = records[k]
+      const [before, after] = [k, k + 1].map((at) => tf.tensor1d(thetas[at][agent]))
+      const moved = await logRatiosByHand(base.agents[agent], agent, rollouts, [before, after], config.rollout.temperature)
+      tf.dispose([before, after])
+      expect(Math.max(...moved.map(Math.abs))).toBeGreaterThan(0.1)
+      logW = logW.map((log, e) => log + moved[e])
+      states[k].logRatios.forEach((log, e) => expect(log).toBeCloseTo(logW[e], 4))
+      expect(records[k + 1].weights!.max).toBeCloseTo(summariseWeights(logW).max, 3)
+      const { correction } = config.method
+      expect(thetas[k + 2][k + 1]).toEqual(await updated(config, k + 1, rollouts, { correction, logRatios: states[k].logRatios }))
+    }
+  })
+
+  it.each(['teamtr', 'stale'])('%s: rollouts are judged by the critic as it was before it learned from them', async (method) => {
+    const { config, records, sampled, thetas } = await run({
+      method, advantage: { baseline: 'value' }, critic: { hidden: 16, intermediate: 16, steps: 5, learningRate: 0.02 },
+    })
+    const again = newCritic(config, random(7))
+    for (const [k, { criticError }] of records.entries()) {
+      const rollouts = sampled[method === 'stale' ? 0 : k]
+      const values = await valuesOf(again, rollouts, config)
+      const errors = targetsOf(rollouts, config).map((target, m) => target - values[m])
+      expect(criticError).toBeCloseTo(errors.reduce((sum, error) => sum + error ** 2, 0) / errors.length, 12)
+      expect(thetas[k + 1][k]).toEqual(await updated(config, k, rollouts, { values }))
+      if (method === 'teamtr' || k === 2) fitCritic(again, rollouts, config)
+    }
+    expect([...team.critic!.theta.dataSync()]).toEqual([...again.theta.dataSync()])
+    disposeCritic(again)
   })
 
   it('leaves frozen agents alone', async () => {
@@ -171,13 +231,13 @@ describe('certify', () => {
 
 describe('trainTeam', () => {
   const withoutSeconds = (record: UpdateRecord): unknown => ({ ...record, seconds: undefined })
-  const train = async (more: ConfigInput = {}, signal?: AbortSignal) => {
+  const train = async (more: ConfigInput = {}, options: TrainOptions = {}) => {
     const team = cloneTeam(base)
     const records: unknown[] = []
     const evaluations: EvaluationRecord[] = []
     const states: StageState[] = []
     const end = await trainTeam(configWith(more), team, {
-      signal,
+      ...options,
       onUpdate: (record) => void records.push(withoutSeconds(record)),
       onEvaluation: (record) => void evaluations.push(record),
       onState: (state) => void states.push(state),
@@ -216,6 +276,37 @@ describe('trainTeam', () => {
     }
     disposeTeam(team)
     expect(parts).toEqual(whole.records)
+  })
+
+  it('holds problems out: none that the test side of the split lacks, none that was trained or probed on', async () => {
+    const own = await openEnvironment(configWith({}))
+    const heldOut = new Set<string>()
+    const start: typeof own.testTask.start = (problem) => { heldOut.add(problem.id); return own.testTask.start(problem) }
+    const { states } = await train({ stages: 1, diagnostics: { every: 1, coordination: true } }, { environment: { ...own, testTask: { ...own.testTask, start } } })
+    const seen = new Set(states.flatMap(({ rollouts, probe }) => [...rollouts.problems, ...(probe?.behaviour.problems ?? [])]))
+    expect(heldOut.size).toBeGreaterThan(10)
+    expect([...heldOut].every(isTest)).toBe(true)
+    expect(seen.size).toBeGreaterThan(10)
+    expect([...seen].some(isTest)).toBe(false)
+  })
+
+  it('samples whatever it samples by itself: rollouts of each update, both probes', async () => {
+    const own = await openEnvironment(configWith({}))
+    /** Every set of rollouts there was. */
+    const all = ({ states }: Awaited<ReturnType<typeof train>>): Rollouts[] =>
+      [...new Set(states.flatMap(({ rollouts, probe }) => [rollouts, ...(probe ? [probe.behaviour, probe.current] : [])]))]
+    const diagnosed = { diagnostics: { every: 1 }, stages: 1 }
+    const { states: [first] } = await train(diagnosed)
+    expect(first.probe!.behaviour.problems).toEqual(first.probe!.current.problems)
+    expect(first.probe!.behaviour.problems.filter((id) => first.rollouts.problems.includes(id)).length).toBeLessThan(3)
+    // On one problem alone, and by a team that hardly moves, equal random numbers would say the same again. At this temperature others seldom do.
+    const [problem] = own.problems('train', 1, random(1))
+    const one = { ...own, problems: (_: unknown, count: number) => Array.from({ length: count }, () => problem) }
+    const sets = all(await train({ ...diagnosed, rollout: { ...small.rollout, temperature: 3 }, objective: { learningRate: 1e-6 } }, { environment: one }))
+    expect(sets).toHaveLength(10)
+    const said = sets.map(({ episodes }) => episodes.map(({ messages }) => messages.map(({ tokens }) => tokens.join()).join(';')))
+    const share = (a: readonly string[], b: readonly string[]): number => a.filter((episode, e) => episode === b[e]).length / a.length
+    said.forEach((a, i) => said.slice(0, i).forEach((b) => expect(share(a, b)).toBeLessThan(0.5)))
   })
 
   it('keeps the number of tensors flat', async () => {

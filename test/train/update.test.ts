@@ -4,13 +4,16 @@ import { initEngine, tf } from '../../src/train/backend.js'
 import { parseConfig, type Config, type ConfigInput } from '../../src/train/config.js'
 import { environment } from '../../src/train/environment.js'
 import { activeMass } from '../../src/train/measure.js'
-import { messagesOf } from '../../src/train/messages.js'
+import { messagesOf, microBatches } from '../../src/train/messages.js'
+import { adamStep } from '../../src/train/model/adam.js'
 import { tokenBatch } from '../../src/train/model/batch.js'
+import { acting, objective, type Weights } from '../../src/train/objective.js'
 import { rollout, type Rollouts } from '../../src/train/rollout.js'
 import { disposeTeam, type Agent, type Team } from '../../src/train/team.js'
 import { messageWeights, updateAgents } from '../../src/train/update.js'
 import { warmUp } from '../../src/train/warmup.js'
 import { random } from '../../src/util/random.js'
+import { logRatiosByHand } from './logRatios.js'
 
 const base = {
   team: { agents: 2 },
@@ -47,12 +50,12 @@ const update = async (config: Config, a = advantages) => {
 }
 
 /** KL(before‖after) of agent 1's messages, mean over messages, computed from the distributions one message at a time. */
-const klByHand = async (after: tf.Tensor1D, exact: boolean): Promise<number> => {
+const klByHand = async (after: tf.Tensor1D, exact: boolean, before = agent.theta): Promise<number> => {
   const own = rollouts.episodes.flatMap(({ messages }) => messages.filter(({ agent }) => agent === 1))
   let sum = 0
   for (const { prompt, tokens } of own) {
     const batch = tokenBatch([{ ids: [...prompt, ...tokens], marked: [[prompt.length, prompt.length + tokens.length]] }])
-    const distributions = [agent.theta, after].map((theta) => tf.tidy(() => agent.policy.logDistributions(theta, batch)))
+    const distributions = [before, after].map((theta) => tf.tidy(() => agent.policy.logDistributions(theta, batch)))
     const [p, q] = await Promise.all(distributions.map((x) => x.array()))
     tokens.forEach((token, u) => {
       if (exact) p[u].forEach((x, v) => { sum += Math.exp(x) * (x - q[u][v]) })
@@ -62,6 +65,22 @@ const klByHand = async (after: tf.Tensor1D, exact: boolean): Promise<number> => 
   }
   return sum / own.length
 }
+
+/** One step of Adam of an agent from where it is now, on the objective as it is defined: what it moves θ by. @param factor of an episode's advantages */
+const stepByHand = (
+  index: number, config: Config, { theta, optimiser }: Pick<Agent, 'theta' | 'optimiser'>, factor: (episode: number) => number,
+): number[] => tf.tidy(() => {
+  const { policy, theta: current, beta } = team.agents[index]
+  const messages = messagesOf(rollouts, index)
+  const [{ batch, holds }] = microBatches(messages, null)
+  const { positive, negative, divergence } = messageWeights(messages, advantages, config, rollouts.episodes.length, factor)
+  const own = (values: Float32Array): tf.Tensor1D => tf.tensor1d(holds.map((distinct) => values[distinct]))
+  const weights: Weights = { positive: own(positive), negative: own(negative), divergence: own(divergence) }
+  const law = (x: tf.Tensor1D) => acting(policy, x, batch.tokens, config.rollout.temperature, true)
+  const gradient = tf.grad((x) => tf.neg(objective(law(current), law(x as tf.Tensor1D), batch, weights, beta, config.objective)))(theta)
+  const next = adamStep(theta, gradient as tf.Tensor1D, optimiser, { learningRate: config.objective.learningRate, clipNorm: 1 })
+  return [...tf.sub(next.theta, theta).dataSync()]
+})
 
 describe('updateAgent', () => {
   // From timid to violent; the last ones end in parameters that are not even finite unless they are held back.
@@ -157,6 +176,35 @@ describe('updateAgent', () => {
       tf.dispose([alone.theta, alone.optimiser.first, alone.optimiser.second])
     }
     for (const { theta, optimiser } of joint) tf.dispose([theta, optimiser.first, optimiser.second])
+  })
+
+  it('jointly: the second step of each agent has the other’s ratio of the episode as its factor', async () => {
+    const joint = (steps: number) => configWith({ objective: { learningRate: 0.03, steps }, method: 'joint' })
+    const [first, second] = [await updateAgents(team, [0, 1], rollouts, advantages, rho(), joint(1), random(4)), await updateAgents(team, [0, 1], rollouts, advantages, rho(), joint(2), random(4))]
+    const moved: number[][] = []
+    for (const index of [0, 1]) moved.push(await logRatiosByHand(team.agents[index], index, rollouts, [team.agents[index].theta, first[index].theta]))
+    for (const index of [0, 1]) {
+      const taken = [...tf.tidy(() => tf.sub(second[index].theta, first[index].theta).dataSync())]
+      /** How far another step is from that, as a part of it. */
+      const off = (factor: (e: number) => number): number => {
+        const step = stepByHand(index, joint(1), first[index], factor)
+        return Math.hypot(...step.map((x, i) => x - taken[i])) / Math.hypot(...taken)
+      }
+      expect(off((e) => Math.exp(moved[1 - index][e]))).toBeLessThan(1e-3)
+      for (const wrong of [() => 1, (e: number) => Math.exp(moved[index][e]), (e: number) => Math.exp(moved[0][e] + moved[1][e])]) {
+        expect(off(wrong)).toBeGreaterThan(0.03)
+      }
+    }
+    for (const { theta, optimiser } of [...first, ...second]) tf.dispose([theta, optimiser.first, optimiser.second])
+  })
+
+  it.each(['exact', 'lowVariance'] as const)('with `reference: initial` a large β brings θ back to where the run began (%s)', async (estimator) => {
+    const config = configWith({ objective: { reference: 'initial', estimator, learningRate: 3e-3, steps: 12 }, method: { acceptance: 'none' } })
+    const noise = random(6)
+    const initial = tf.tidy(() => tf.add<tf.Tensor1D>(agent.theta, tf.tensor1d(Float32Array.from({ length: agent.theta.size }, () => 0.05 * noise.normal()))))
+    const [{ theta, optimiser }] = await updateAgents({ agents: [team.agents[0], { ...agent, initial, beta: 1e4 }] }, [1], rollouts, advantages, rho(), config, random(4))
+    expect(await klByHand(initial, true, theta)).toBeLessThan(0.5 * await klByHand(initial, true, agent.theta))
+    tf.dispose([initial, theta, optimiser.first, optimiser.second])
   })
 
   it('measured on a part of the tokens: unbiased, and all of them are on record beside it', async () => {
