@@ -13,6 +13,7 @@ import { closeSync, existsSync, openSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { isWarmedUp } from '../train/base.js'
 import { checkpointNames } from '../train/checkpoints.js'
 import { updatesInStage, type Config } from '../train/config.js'
 import { fileIn, firstDifference, readRun } from '../train/runFolder.js'
@@ -138,7 +139,7 @@ export const runGrid = async (cells: readonly Cell[], options: GridRunOptions): 
       await Promise.all(cell.after.map((id) => over.get(id)?.promise))
       const lost = failed.find(({ id }) => cell.after.includes(id))
       if (lost) throw new InputError(`starts from ${lost.id}, which failed`)
-      const start = goesOn || cell.config.start ? [] : ['--base', base(cell).folder]
+      const start = goesOn || !isWarmedUp(cell.config) ? [] : ['--base', base(cell).folder]
       if (start.length > 0) await base(cell).ready()
       if (signal?.aborted) return end('stopped')
       await child(cell.id, configIn(folder, cell), folderOf(folder, cell), start)
@@ -153,7 +154,7 @@ export const runGrid = async (cells: readonly Cell[], options: GridRunOptions): 
   }
 
   // Bases first, so that several are warmed up side by side.
-  const toWarm = new Map(missing.filter((cell) => !cell.config.start && checkpointNames(folderOf(folder, cell)).length === 0).map((cell) => [baseOf(cell).name, cell]))
+  const toWarm = new Map(missing.filter((cell) => isWarmedUp(cell.config) && checkpointNames(folderOf(folder, cell)).length === 0).map((cell) => [baseOf(cell).name, cell]))
   const queue = [
     // What goes wrong with a base is said where a cell needs it.
     ...[...toWarm.values()].map((cell) => () => base(cell).ready().catch(() => undefined)),

@@ -6,6 +6,9 @@ import type { Config } from './config.js'
 import { firstDifference, readRun } from './runFolder.js'
 import type { Team } from './team.js'
 
+/** Whether a run starts from a team that is warmed up: not from another run's, nor from language models. */
+export const isWarmedUp = ({ start, team: { members } }: Pick<Config, 'start' | 'team'>): boolean => !start && !members
+
 /** What of a configuration a warmed-up team depends on. */
 export const warmUpOf = ({ seed, task, team: { agents, router, shared, models }, model, warmup }: Config) =>
   ({ seed, task, team: { agents, router, shared, models }, model, warmup })
@@ -19,6 +22,8 @@ export const warmUpOf = ({ seed, task, team: { agents, router, shared, models },
  */
 export const readBase = (folder: string, config: Config): Team => {
   const run = readRun(folder)
+  if (config.team.members) throw new InputError(`${folder}: cannot be the base of language models (team.agents): they are not warmed up`)
+  if (run.config.team.members) throw new InputError(`${folder}: team.agents: holds language models; a base is a team that was warmed up`)
   const other = firstDifference(warmUpOf(config), warmUpOf(run.config))
   if (other) throw new InputError(`${folder}: ${other.path}: holds ${show(other.b)}; the run that should start from it has ${show(other.a)}`)
   const checkpoint = readCheckpoint(folder, run.config)

@@ -44,3 +44,8 @@ it('a base that the run would not warm up is refused, by field; so is a trained 
   rmSync(join(at('trained'), 'checkpoints'), { recursive: true })
   expect(() => readBase(at('trained'), configWith())).toThrow(/not warmed up yet \(no checkpoint\)/)
 })
+
+it('language models have no base', async () => {
+  const team = { agents: [{ model: 'tiny' }, { model: 'tiny' }, { model: 'tiny' }] }
+  expect(() => readBase(at('base'), configWith({ team, warmup: {} }))).toThrow(/base: cannot be the base of language models \(team\.agents\): they are not warmed up$/)
+})
