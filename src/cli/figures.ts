@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
 import type { Figure } from '../figures/catalogue.js'
+import type { Row } from '../figures/csv.js'
 import { InputError } from '../util/errors.js'
 import { progress } from '../util/progress.js'
 
@@ -39,15 +40,17 @@ Example: teamtr figures --only figure-1 --out /tmp/figures`)
       if (recompute && !await recomputed(wanted, data!, only !== undefined)) return
       const reasons = await Promise.all(wanted.map((figure) => missingTable(figure, data!)))
       const first = reasons.find((reason) => reason !== undefined)
-      if (only && first !== undefined) throw new InputError(first)
+      if (!existsSync(data!)) throw new InputError(`--data: ${data}: no such folder`)
+      if (first !== undefined && (only || !reasons.includes(undefined))) throw new InputError(first)
+      // All tables are read, and what is wrong with them is found, before anything is written.
+      const planned = await Promise.all(wanted.filter((_, i) => reasons[i] === undefined).map((figure) => plan(figure, data!)))
       writableFolder(out)
       for (const reason of reasons) if (reason !== undefined) process.stderr.write(`teamtr: ${reason} (left out)\n`)
-      const drawable = wanted.filter((_, i) => reasons[i] === undefined)
-      const bar = progress('figures', drawable.length)
+      const bar = progress('figures', planned.length)
       const drawn: Drawn[] = []
-      for (const figure of drawable) {
-        bar.update(drawn.length, figure.name)
-        drawn.push(await draw(figure, data!, out))
+      for (const each of planned) {
+        bar.update(drawn.length, each.figure.name)
+        drawn.push(await draw(each, out))
       }
       bar.end()
       process.stdout.write(`${drawn.length} figures: ${await writeGallery(drawn, out)}\n`)
@@ -87,14 +90,26 @@ const recomputed = async (wanted: readonly Figure[], data: string, chosen: boole
   return true
 }
 
-const draw = async (figure: Figure, data: string, out: string): Promise<Drawn> => {
-  const { parseCsv, toCsv } = await import('../figures/csv.js')
-  const { themed, toPng, toSvg } = await import('../figures/render.js')
-  const { readText, writeAtomic } = await import('../util/files.js')
+/** A figure with what it draws. */
+interface Planned {
+  readonly figure: Figure
+  readonly rows: readonly Row[]
+  readonly spec: ReturnType<Figure['draw']>
+}
+
+const plan = async (figure: Figure, data: string): Promise<Planned> => {
+  const { readTable } = await import('../figures/table.js')
   const { name, title, subtitle, tables } = figure
-  const rows = figure.rows(...tables.map((table) => parseCsv(readText(join(data, table)))))
+  const rows = figure.rows(...tables.map((table) => readTable(join(data, table), table)))
   if (rows.length === 0) throw new InputError(`figure ${name}: ${tables.map((table) => join(data, table)).join(', ')}: no row to draw`)
-  const spec = figure.draw(rows, { title, subtitle })
+  return { figure, rows, spec: figure.draw(rows, { title, subtitle }) }
+}
+
+const draw = async ({ figure, rows, spec }: Planned, out: string): Promise<Drawn> => {
+  const { toCsv } = await import('../figures/csv.js')
+  const { themed, toPng, toSvg } = await import('../figures/render.js')
+  const { writeAtomic } = await import('../util/files.js')
+  const { name } = figure
   const svg = await toSvg(spec)
   const contents = { svg, png: await toPng(svg), 'vl.json': `${JSON.stringify(themed(spec), null, 1)}\n`, csv: toCsv(rows) }
   for (const [extension, content] of Object.entries(contents)) writeAtomic(join(out, `${name}.${extension}`), content)

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { TopLevelSpec } from 'vega-lite'
 import { calibration, klPerUpdate, learningCurves } from './charts.js'
-import type { Row } from './csv.js'
+import type { Cell, Row } from './csv.js'
 import type { ChartText } from './encode.js'
 import { exactFigures, exactRecipes } from './exactFigures.js'
 import { experimentFigures, experimentRecipes } from './experimentFigures.js'
@@ -54,9 +54,9 @@ export const recipes: readonly Recipe[] = [
 ]
 
 /** Rows of two tables of runs, the second those of the run that only has a KL penalty, each with the name of its method. */
-const relayRows = (runs: readonly Row[], penaltyOnly: readonly Row[]): Row[] => [
-  ...runs.map((row) => ({ ...row, method: row.method === 'teamtr' ? 'TeamTR' : row.method })),
-  ...penaltyOnly.map((row) => ({ ...row, method: 'KL penalty only' })),
+const relayRows = (runs: readonly Row[], penaltyOnly: readonly Row[]): { row: Row; method: Cell }[] => [
+  ...runs.map((row) => ({ row, method: row.method === 'teamtr' ? 'TeamTR' : row.method })),
+  ...penaltyOnly.map((row) => ({ row, method: 'KL penalty only' })),
 ]
 
 const quantities: Readonly<Record<string, string>> = {
@@ -127,6 +127,7 @@ export const figures: readonly Figure[] = [
     subtitle: 'Theorem 3.6 on one stage of three agents, γ = 0.2, δ = 0.05, exact advantages',
     tables: ['stage-terms.csv'],
     rows: (table) => {
+      if (table.length === 0) return []
       const terms = (kind: 'surrogate' | 'penalty', name: string): WaterfallTerm[] => table.map((row) => ({ label: `${name}, update ${String(row.update)}`, kind, amount: Number(row[kind]) }))
       return waterfallRows([...terms('surrogate', 'L'), ...terms('penalty', 'c√δ')], Number(table[0].improvement))
     },
@@ -225,7 +226,7 @@ export const figures: readonly Figure[] = [
     title: 'All three learn the relay; one seed does not rank them',
     subtitle: 'Relay arithmetic, three agents; 500 held-out problems; bands: 95 % bootstrap over problems; one seed',
     tables: ['relay-evaluations.csv', 'relay-kl-only-evaluations.csv'],
-    rows: (...tables) => relayRows(tables[0], tables[1]).map(({ stage, method, reward, low, high }) => ({ stage, method, value: reward, low, high })),
+    rows: (...tables) => relayRows(tables[0], tables[1]).map(({ row: { stage, reward, low, high }, method }) => ({ stage, method, value: reward, low, high })),
     draw: learningCurves,
   },
   {
@@ -233,7 +234,7 @@ export const figures: readonly Figure[] = [
     title: 'Scaling back keeps every update inside; the penalty alone does not',
     subtitle: 'Relay arithmetic; KL(behaviour‖updated), exact over the vocabulary, on the rollouts of the update; dashed: δ',
     tables: ['relay-updates.csv', 'relay-kl-only-updates.csv'],
-    rows: (...tables) => relayRows(tables[0], tables[1]).map(({ update, method, kl, delta }) => ({ update, method, kl, delta })),
+    rows: (...tables) => relayRows(tables[0], tables[1]).map(({ row: { update, kl, delta }, method }) => ({ update, method, kl, delta })),
     draw: klPerUpdate,
   },
   {
@@ -242,8 +243,8 @@ export const figures: readonly Figure[] = [
     subtitle: 'Relay arithmetic; active-mass certificate of each update against the improvement on fresh rollouts; dashed: equality',
     tables: ['relay-updates.csv', 'relay-kl-only-updates.csv'],
     rows: (...tables) => relayRows(tables[0], tables[1])
-      .filter(({ method, improvement }) => method !== 'stale' && improvement !== null)
-      .map(({ method, active_mass, improvement }) => ({ series: method, certificate: active_mass, improvement })),
+      .filter(({ row, method }) => method !== 'stale' && row.improvement !== null)
+      .map(({ row: { active_mass, improvement }, method }) => ({ series: method, certificate: active_mass, improvement })),
     draw: calibration,
   },
   {

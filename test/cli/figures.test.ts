@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Command } from 'commander'
@@ -43,6 +43,28 @@ describe('teamtr figures', () => {
     for (const file of Object.keys(first)) if (file !== 'index.html') expect(page).toContain(`href="${file}"`)
     expect(JSON.parse(readFileSync(join(folder, 'paper-fits.vl.json'), 'utf8')).$schema).toContain('vega-lite/v5')
     expect(parseCsv(readFileSync(join(folder, 'paper-fits.csv'), 'utf8'))[0]).toMatchObject({ series: 'published α' })
+  })
+
+  it('refuses tables that lack a column, a cell or a number, by file, line and column, before anything is written', async () => {
+    const data = join(home, 'damaged')
+    mkdirSync(data)
+    const file = join(data, 'landscape-starts.csv')
+    const text = readFileSync(join(committed, 'landscape-starts.csv'), 'utf8')
+    const lines = text.split('\n')
+    const third = lines[2].split(',')
+    const at = lines[0].split(',').indexOf('arrived')
+    for (const [content, said] of [
+      [text.replace('arrived', 'arived'), 'line 1: has no column "arrived" (did you mean "arived"?)'],
+      [[...lines.slice(0, 2), third.with(at, 'abc').join(','), ...lines.slice(3)].join('\n'), 'line 3: arrived: holds "abc"; expected a number'],
+      [[...lines.slice(0, 2), third.slice(1).join(','), ...lines.slice(3)].join('\n'), `line 3: holds ${third.length - 1} cells; the header has ${third.length}`],
+    ]) {
+      writeFileSync(file, content)
+      await expect(run('figures', '--only', 'figure-1-starts', '--data', data, '--out', join(home, 'none'))).rejects.toThrow(`${file}: ${said}`)
+    }
+    const nowhere = join(home, 'nowhere')
+    await expect(run('figures', '--data', nowhere, '--out', join(home, 'none'))).rejects.toThrow(`--data: ${nowhere}: no such folder`)
+    await expect(run('figures', '--data', home, '--out', join(home, 'none'))).rejects.toThrow('ring-team.csv: no such file')
+    expect(existsSync(join(home, 'none'))).toBe(false)
   })
 
   it('refuses a figure that it does not know', async () => {

@@ -4,6 +4,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { figures, recipes } from '../../src/figures/catalogue.js'
 import { parseCsv } from '../../src/figures/csv.js'
 import { toSvg } from '../../src/figures/render.js'
+import { readTable } from '../../src/figures/table.js'
 
 const data = join(process.cwd(), 'data')
 // Recorded experiments come when they are recorded; test/figures/experimentFigures.test.ts draws those figures from small tables.
@@ -12,7 +13,7 @@ const drawable = figures.filter(({ tables }) => tables.every(isCommitted))
 const drawn = new Map<string, string>()
 const specOf = (name: string) => {
   const figure = figures.find((one) => one.name === name)!
-  const rows = figure.rows(...figure.tables.map((table) => parseCsv(readFileSync(join(data, table), 'utf8'))))
+  const rows = figure.rows(...figure.tables.map((table) => readTable(join(data, table), table)))
   return { rows, spec: figure.draw(rows, { title: figure.title, subtitle: figure.subtitle }) }
 }
 

@@ -1,15 +1,16 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
 import { figures } from '../../src/figures/catalogue.js'
-import { parseCsv, type Row } from '../../src/figures/csv.js'
+import type { Row } from '../../src/figures/csv.js'
 import { exactFigures } from '../../src/figures/exactFigures.js'
 import { experimentFigures, verdict } from '../../src/figures/experimentFigures.js'
 import { toSvg } from '../../src/figures/render.js'
+import { readTable } from '../../src/figures/table.js'
 import { experimentTables } from './experimentTables.js'
 
 const made = experimentTables()
-const tableOf = (path: string): Row[] => made.get(path) ?? parseCsv(readFileSync(join(process.cwd(), 'data', path), 'utf8'))
+const tableOf = (path: string): Row[] => made.get(path) ?? readTable(join(process.cwd(), 'data', path), path)
 const rowsOf = (name: string): Row[] => {
   const figure = figures.find((one) => one.name === name)!
   return figure.rows(...figure.tables.map(tableOf))

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { parse } from 'yaml'
 import { expandGrid, parseGrid } from '../../src/experiments/grid.js'
 import { growthRows, summaryRows } from '../../src/experiments/results.js'
-import { parseCsv, toCsv, type Row } from '../../src/figures/csv.js'
+import { toCsv, type Row } from '../../src/figures/csv.js'
+import { tableRows } from '../../src/figures/table.js'
 
 /** What is measured of a run: 0.6 + 0.01 for every seed and 0.02 for every variant before it; the gap like n², the drift like n. */
 const measured = (at: number, seed: number, agents: number): Row => {
@@ -26,7 +27,7 @@ const swap = (variant: string, seed: number): Row => ({
 export const experimentTables = (): Map<string, Row[]> => {
   const tables = new Map<string, Row[]>()
   // through CSV, as the figures get them
-  const add = (name: string, rows: readonly Row[]): void => void tables.set(`experiments/${name}.csv`, parseCsv(toCsv(rows)))
+  const add = (name: string, rows: readonly Row[]): void => void tables.set(`experiments/${name}.csv`, tableRows(toCsv(rows), name, `experiments/${name}.csv`))
   for (const name of ['main', 'ablations', 'delta', 'order', 'overhead', 'team-size', 'importance-weights', 'plug-and-play', 'plug-and-play-exact']) {
     const file = join(process.cwd(), 'configs', 'experiments', `${name}.yaml`)
     const grid = parseGrid(parse(readFileSync(file, 'utf8')), file)
