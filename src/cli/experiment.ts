@@ -30,7 +30,7 @@ export const addExperiment = (program: Command): void => {
     .argument('[name]', 'which; without one they are listed. Or a file of the same form')
     .option('--quick', 'the small version that the experiment declares')
     .option('--seeds <n>', 'seeds 0 … n − 1 (default: what the experiment declares)', whole)
-    .option('--jobs <n>', 'runs at a time; the processors are divided among them', whole, 2)
+    .option('--jobs <n>', `runs at a time, at most ${JOBS_A_PROCESSOR} for each processor; the processors are divided among them`, whole, 2)
     .option('--out <dir>', 'where runs go (default: runs/experiments, or runs/experiments-quick)')
     .option('--data [dir]', 'also write the tables there (default: data/experiments; on for a whole full grid, --no-data turns it off)')
     .option('--no-data')
@@ -42,6 +42,7 @@ export const addExperiment = (program: Command): void => {
 OUT/NAME holds a run folder for each cell of the grid, and NAME-runs.csv (a row a run), NAME-summary.csv (mean, deviation, Student's and bootstrap interval over
 seeds, paired difference to the reference) and, where the experiment asks for them, NAME-growth.csv and NAME-weights.csv. One failed run does
 not stop the others; it is named at the end. Ctrl-C stops after the updates that are being made; the same command with --resume goes on.
+Where another process works on a run already (this command given twice on one folder), it is waited for.
 
 Exit codes: 0 done, 1 a run failed or is missing, 2 wrong input, 130 stopped by Ctrl-C.
 
@@ -70,6 +71,9 @@ const shard = (text: string): { i: number; k: number } => {
   if (!(i >= 1 && i <= k)) throw new InvalidArgumentError('expected i/k with 1 ≤ i ≤ k, for example 2/8')
   return { i, k }
 }
+
+/** More only wait for each other. */
+const JOBS_A_PROCESSOR = 4
 
 const declared = fileURLToPath(new URL('../../configs/experiments', import.meta.url))
 const say = (text: string): void => void process.stderr.write(`${text}\n`)
@@ -105,13 +109,13 @@ const find = async (given: string): Promise<{ name: string; file: string }> => {
 const run = async (given: string | undefined, options: Options): Promise<void> => {
   if (given === undefined) return list()
   const started = performance.now()
-  const [{ expandGrid, shardOf }, { runGrid, folderOf, isCellFinished }, { claimFolder, isExperiment }, { writableFolder }, { progress }, { addProtocolResults }] = await Promise.all([
+  const [{ expandGrid, shardOf }, { runGrid, folderOf, isCellDone }, { claimFolder, isExperiment }, { writableFolder }, { progress }, { addProtocolResults }] = await Promise.all([
     import('../experiments/grid.js'), import('../experiments/runGrid.js'), import('../experiments/folder.js'), import('../util/files.js'), import('../util/progress.js'),
     import('../experiments/protocolCells.js'),
   ])
   const { name, file } = await find(given)
   const grid = await readGrid(file)
-  const { quick = false, seeds, jobs, engine } = options
+  const { quick = false, seeds, engine } = options
   const all = expandGrid(grid, { quick, seeds }, file)
   const cells = options.shard ? shardOf(all, options.shard.i, options.shard.k) : all
   const out = options.out ?? join('runs', quick ? 'experiments-quick' : 'experiments')
@@ -119,6 +123,12 @@ const run = async (given: string | undefined, options: Options): Promise<void> =
   if (!options.resume && isExperiment(folder) && cells.some((cell) => existsSync(folderOf(folder, cell)))) {
     throw new InputError(`${folder}: holds runs already; add --resume to go on with them, or choose another --out`)
   }
+  const processors = availableParallelism()
+  const jobs = Math.max(1, Math.min(options.jobs, cells.length))
+  if (jobs > JOBS_A_PROCESSOR * processors) {
+    throw new InputError(`--jobs: holds ${options.jobs}; expected at most ${JOBS_A_PROCESSOR * processors}, ${JOBS_A_PROCESSOR} for each processor here`)
+  }
+  if (engine !== undefined) await (await import('../train/backend.js')).initEngine(engine) // Throws where it cannot run.
   writableFolder(folder)
   const manifest: Manifest = { experiment: name, version: await version(), quick, seeds: all.at(-1)!.seed + 1, grid }
   claimFolder(folder, manifest)
@@ -131,14 +141,14 @@ const run = async (given: string | undefined, options: Options): Promise<void> =
   }
   process.on('SIGINT', interrupt)
   process.on('SIGTERM', interrupt)
-  const missing = cells.filter((cell) => !isCellFinished(folder, cell)).length
+  const missing = cells.filter((cell) => !isCellDone(folder, cell)).length
   say(`${name}: ${cells.length} runs${cells.length < all.length ? ` of ${all.length}` : ''}, ${missing} to do, ${jobs} at a time, in ${folder}`)
   let line: ReturnType<typeof progress> | undefined
   let ended = 0
   const result = await runGrid(cells, {
     folder, jobs, engine,
     bases: join(out, 'bases'),
-    processors: availableParallelism(),
+    processors,
     signal: stop.signal,
     onProgress: (done, total, running) => (line ??= progress(name, total, 'updates')).update(done, running.join(', ')),
     onCell: (cell, { state, reason, seconds }) => {
@@ -151,13 +161,13 @@ const run = async (given: string | undefined, options: Options): Promise<void> =
   line?.end()
   const failed = [...result.failed]
   if (!result.stopped) {
-    const protocols = await addProtocolResults(cells.filter(({ levels }) => grid.protocols.includes(levels[0])), { folder, jobs, engine, processors: availableParallelism(), signal: stop.signal })
+    const protocols = await addProtocolResults(cells.filter(({ levels }) => grid.protocols.includes(levels[0])), { folder, jobs, engine, processors, signal: stop.signal })
     failed.push(...protocols.failed)
   }
   process.off('SIGINT', interrupt)
   process.off('SIGTERM', interrupt)
 
-  const finished = all.filter((cell) => isCellFinished(folder, cell))
+  const finished = all.filter((cell) => isCellDone(folder, cell))
   const complete = finished.length === all.length
   const data = options.data === undefined ? (complete && !quick ? DATA : undefined) : options.data === true ? DATA : options.data || undefined
   const text = await tables(name, grid, finished, (cell) => folderOf(folder, cell), [folder, ...(data !== undefined && complete ? [data] : [])], options.json)
