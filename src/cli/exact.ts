@@ -1,7 +1,8 @@
 import { basename, join } from 'node:path'
 import { type Command } from 'commander'
 import type { Row } from '../figures/csv.js'
-import type { EstimateCheck, FollowedStage } from '../train/exactRun.js'
+import type { Estimate } from '../train/estimate.js'
+import type { EstimateCheck, Excess, FollowedStage } from '../train/exactRun.js'
 import { progress, type Progress } from '../util/progress.js'
 import { textTable } from '../util/table.js'
 import { withOptions } from './configOptions.js'
@@ -35,6 +36,16 @@ export const addExact = (program: Command): void => {
     .addHelpText('after', `
 Exact values are those of the team MDP of a stage's own problems, every context and every message enumerated; logged ones are what
 training estimates on its rollouts of the same problems. L_seq is logged on the rollouts that the update was fitted to, and flatters it.
+What is logged of probes (where diagnostics are on) stands beside the exact values on the probes' own problems. Intervals are for problems drawn
+anew: on the very problems that were drawn they hold the exact value more often than they say.
+
+Two sums are called D_occ, and are told apart here. With d^b the occupancy of the team whose rollouts an update learned from (TeamTR: the team just
+before it, stale: that at the start of the stage):
+  unseen_drift      Σ ‖dⁱ⁻¹ − d⁰‖₁   what rollouts of the start of the stage do not see, whichever were used (the theory's)
+  behaviour_shift   Σ ‖dⁱ − d^b‖₁    from what each update learned on to what its team acts under (what a run samples)
+  stale_gap         Σ |L_stale − L_seq|, both with the advantage of the team just before the update (the theory's)
+  behaviour_gap     Σ |L_b − L_seq|,     L_b with occupancy and advantage of the team whose rollouts were used (what a run samples)
+
 The certificate that a run logs is Theorem 3.6's (with stale rollouts that of 3.7) from its estimates and the A_max of the configuration.
 The exact ones are theorems about this very team: A_max, radii and occupancies are those of the MDP.
 
@@ -45,7 +56,7 @@ Example: teamtr exact configs/relay-tiny.yaml --method stale --out data`)
 }
 
 const exact = async (file: string, { method, seed, stages, limit, engine, out, json }: Options): Promise<void> => {
-  const [{ writableFolder, writeAtomic }, { toCsv }, { parseConfig }, { readTrainingConfig }, { initEngine }, { compareEstimates, followRun }] = await Promise.all([
+  const [{ writableFolder, writeAtomic }, { toCsv }, { parseConfig }, { readTrainingConfig }, { initEngine }, { compareEstimates, excessOf, followRun }] = await Promise.all([
     import('../util/files.js'), import('../figures/csv.js'), import('../train/config.js'), import('../train/readTrainingConfig.js'), import('../train/backend.js'),
     import('../train/exactRun.js'),
   ])
@@ -70,31 +81,43 @@ const exact = async (file: string, { method, seed, stages, limit, engine, out, j
     writeAtomic(join(out, `${name}-updates.csv`), toCsv(updates))
     writeAtomic(join(out, `${name}-stages.csv`), toCsv(ofStages))
   }
-  process.stdout.write(`${json ? JSON.stringify({ updates, stages: ofStages }) : readable(compareEstimates(followed), ofStages)}\n`)
+  process.stdout.write(`${json ? JSON.stringify({ updates, stages: ofStages }) : readable(compareEstimates(followed), excessOf(followed, config.trustRegion.reading), ofStages)}\n`)
 }
 
-const updateRows = ({ stage, records, exact: { steps, tokens } }: FollowedStage): Row[] => records.map((record, i) => {
+const updateRows = ({ stage, records, exact: { steps, tokens }, behaviour, probed }: FollowedStage): Row[] => records.map((record, i) => {
   const { acting, divergence, dTok, shift, lSeq, lStale, improvement, agent, aMax } = steps[i]
+  const { diagnostics } = record
   const logged = record.divergence.exact ?? record.divergence.lowVariance
   return round({
     update: record.update, stage, agent,
     rho: acting, rho_logged: record.rho,
-    message_kl: divergence.message, message_kl_logged: logged.message,
+    delta: record.delta, message_kl: divergence.message, message_kl_logged: logged.message,
     d_tok: divergence.occupancy, d_tok_logged: logged.occupancy, d_tok_effects: dTok,
     l_seq: lSeq, l_stale: lStale, l_logged: record.surrogate.value, l_unbiased_logged: record.surrogate.unbiased,
-    improvement, improvement_logged: record.improvement?.estimate ?? null, improvement_low: record.improvement?.low ?? null, improvement_high: record.improvement?.high ?? null,
-    shift, a_max: aMax, thm34: tokens.steps[i].thm34Step.bound, thm34_logged: record.certificate.bound,
+    improvement, ...estimate('improvement', record.improvement),
+    shift, behaviour_shift: behaviour[i].shift, behaviour_gap: behaviour[i].gap,
+    probe_shift: probed?.behaviour[i].shift ?? null, ...estimate('probe_shift', diagnostics?.drift),
+    probe_gap: probed?.behaviour[i].gap ?? null, ...estimate('probe_gap', diagnostics?.gap),
+    probe_l_seq: probed?.exact.steps[i].lSeq ?? null, ...estimate('probe_l_seq', diagnostics?.current),
+    a_max: aMax, thm34: tokens.steps[i].thm34Step.bound, thm34_logged: record.certificate.bound,
   })
 })
 
-const stageRow = ({ stage, records, exact: { returns, measure, staleGap, drift, totalShift, tokens, effects } }: FollowedStage): Row => round({
-  stage,
-  return_before: returns[0].J, reward_before: returns[0].reward, improvement: measure.improvement, improvement_logged: records.at(-1)?.stageCertificate?.improvement.estimate ?? null,
-  stale_gap: staleGap, drift, total_shift: totalShift, a_max: measure.aMax,
-  certificate_logged: records.at(-1)?.stageCertificate?.bound ?? null, active_mass_logged: records.at(-1)?.stageCertificate?.activeMass ?? null,
-  thm36: tokens.stage.thm36.bound, thm37: tokens.stage.thm37Exact.bound, active_mass: tokens.stage.activeMassChanged.bound, tv: effects.stage.tv.bound,
-  range_tv: effects.stage.rangeTv.bound, half_span_tv: effects.stage.halfSpanTv.bound,
-})
+const estimate = (name: string, logged: Estimate | null | undefined): Record<string, number | null> =>
+  ({ [`${name}_logged`]: logged?.estimate ?? null, [`${name}_low`]: logged?.low ?? null, [`${name}_high`]: logged?.high ?? null })
+
+const stageRow = ({ stage, records, exact: { returns, measure, staleGap, unseenDrift, totalShift, tokens, effects }, behaviour }: FollowedStage): Row => {
+  const updates = behaviour.slice(0, records.length)
+  return round({
+    stage,
+    return_before: returns[0].J, reward_before: returns[0].reward, improvement: measure.improvement, improvement_logged: records.at(-1)?.stageCertificate?.improvement.estimate ?? null,
+    stale_gap: staleGap, behaviour_gap: updates.reduce((sum, { gap }) => sum + Math.abs(gap), 0),
+    unseen_drift: unseenDrift, behaviour_shift: updates.reduce((sum, { shift }) => sum + shift, 0), total_shift: totalShift, a_max: measure.aMax,
+    certificate_logged: records.at(-1)?.stageCertificate?.bound ?? null, active_mass_logged: records.at(-1)?.stageCertificate?.activeMass ?? null,
+    thm36: tokens.stage.thm36.bound, thm37: tokens.stage.thm37Exact.bound, active_mass: tokens.stage.activeMassChanged.bound, tv: effects.stage.tv.bound,
+    range_tv: effects.stage.rangeTv.bound, half_span_tv: effects.stage.halfSpanTv.bound,
+  })
+}
 
 /** Six digits: enough to compare, and the same on machines that round their last bits differently. */
 const round = (row: Record<string, number | null>): Row =>
@@ -107,17 +130,19 @@ const CERTIFICATES = [
   ['tv', 'total variation'], ['range_tv', 'range, total variation'], ['half_span_tv', 'half-span, total variation'],
 ] as const
 
-const readable = (checks: readonly EstimateCheck[], stages: readonly Row[]): string => {
+const readable = (checks: readonly EstimateCheck[], excess: Excess, stages: readonly Row[]): string => {
   const mean = (values: readonly number[]): number => values.reduce((sum, x) => sum + x / values.length, 0)
   const column = (name: string): number[] => stages.map((row) => row[name]).filter((x) => typeof x === 'number')
   return [
     textTable(['logged', 'updates', 'exact, mean', 'logged − exact, mean', '95 % interval', 'root mean square', 'intervals that hold it'], checks.map((check) => [
       check.name, String(check.updates), number(check.exact), number(check.bias.estimate), `[${number(check.bias.low)}, ${number(check.bias.high)}]`,
-      number(check.rootMeanSquare), check.covered === null ? '–' : `${check.covered} of ${check.updates}`,
+      number(check.rootMeanSquare), check.coverage === null ? '–' : `${check.covered} of ${check.updates} [${number(check.coverage.low)}, ${number(check.coverage.high)}]`,
     ])),
     '',
-    `exact, mean over ${stages.length} stages: improvement ${number(mean(column('improvement')))}   Δ_stale ${number(mean(column('stale_gap')))}   ` +
-    `D_occ ${number(mean(column('drift')))}   ‖dⁿ − d⁰‖₁ ${number(mean(column('total_shift')))}`,
+    `exact KL above δ: ${excess.outside} of ${excess.updates} updates; the largest is ${number(excess.largest)} δ (a run holds it to δ on the rollouts of the update)`,
+    `exact, mean over ${stages.length} stages: improvement ${number(mean(column('improvement')))}   ` +
+    `Σ|L_stale − L_seq| ${number(mean(column('stale_gap')))}   Σ|L_b − L_seq| ${number(mean(column('behaviour_gap')))}   ` +
+    `Σ‖dⁱ⁻¹ − d⁰‖₁ ${number(mean(column('unseen_drift')))}   Σ‖dⁱ − d^b‖₁ ${number(mean(column('behaviour_shift')))}   ‖dⁿ − d⁰‖₁ ${number(mean(column('total_shift')))}`,
     '',
     textTable(['certificate of a stage', 'mean', 'largest', 'above 0', 'above the exact improvement'], CERTIFICATES.map(([id, label]) => {
       const bounds = column(id)

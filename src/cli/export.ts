@@ -96,7 +96,7 @@ const summary = (found: ExportedRun) => {
       improvement: stage.measure.improvement,
       aMax: stage.measure.aMax,
       staleGap: stage.staleGap,
-      drift: stage.drift,
+      unseenDrift: stage.unseenDrift,
       totalShift: stage.totalShift,
       steps: stage.steps.map(({ agent, acting, divergence, dTok, tvMean, shift, lSeq, lStale, improvement }, i) =>
         ({ agent, rho: acting, divergence, dTokEffects: dTok, tvMean, shift, lSeq, lStale, improvement, thm34: stage.tokens.steps[i].thm34.bound })),
@@ -132,7 +132,7 @@ const readable = (found: ExportedRun, on: Options['on']): string => {
       ...beside(stage.tokens.steps[i].thm34.bound, () => logged?.[i]?.certificate.bound, i),
       number(step.dTok), number(step.lStale), number(step.shift),
     ])))
-    parts.push(`improvement ${number(stage.measure.improvement)}   A_max ${number(stage.measure.aMax)}   Δ_stale ${number(stage.staleGap)}   D_occ ${number(stage.drift)}`)
+    parts.push(`improvement ${number(stage.measure.improvement)}   A_max ${number(stage.measure.aMax)}   Δ_stale ${number(stage.staleGap)}   Σ‖dⁱ⁻¹ − d⁰‖₁ ${number(stage.unseenDrift)}`)
     parts.push(textTable(['exact certificate of the stage', 'radii of messages', 'radii of effects'], BOUNDS.map(([id, label]) =>
       [label, number(stage.tokens.stage[id].bound), number(stage.effects.stage[id].bound)])))
   }

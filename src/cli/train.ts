@@ -171,7 +171,7 @@ const readable = (s: RunSummary): string => [
 const diagnosed = ({ metrics: { staleGap, drift, stability, coordination }, metrics, seconds }: RunSummary): string[] => {
   const rows = [
     ...(staleGap ? [['Δ_stale, raw', interval(staleGap.raw)], ['Δ_stale, signed', interval(staleGap.signed)], ['Δ_stale without noise', staleGap.corrected.toFixed(4)]] : []),
-    ...(drift ? [['D_occ', interval(drift)]] : []),
+    ...(drift ? [['D_occ, Σ‖dⁱ − d^b‖₁', interval(drift)]] : []),
     ...(coordination ? [['coordination', interval(coordination)], ['repair', coordination.foreign.toFixed(3)]] : []),
     ...(staleGap && stability ? [['spread of the last stages\' rewards', `${stability.deviation.toFixed(4)}  (sampling: ${stability.noise.toFixed(4)})`]] : []),
     ...(staleGap ? [['tokens and seconds of the diagnostics', `${metrics.tokens.toLocaleString('en')}, ${seconds.diagnostics.toFixed(1)} s`]] : []),

@@ -10,15 +10,31 @@ import { parseConfig, type Config } from '../train/config.js'
 import { InputError } from '../util/errors.js'
 import { didYouMean, show, validate } from '../util/validate.js'
 
-const overrides = z.record(z.string(), z.unknown())
-const axis = z.record(z.string().regex(/^[a-z0-9][a-z0-9.]*(-[a-z0-9.]+)*$/, 'expected lower-case letters, digits, dots and single hyphens'), overrides.nullable().transform((given) => given ?? {}))
-const axes = z.union([axis.transform((only) => [only]), z.array(axis).min(1)], { error: 'expected variants by name, or a list of such axes' })
+/** What variants and experiments may be called: names of folders and parts of them. */
+const NAME = /^[a-z0-9][a-z0-9.]*(-[a-z0-9.]+)*$/
+const nameRule = 'expected lower-case letters, digits, dots and single hyphens'
+/** An experiment's name; `bases` is where the warmed-up teams lie, beside the experiments. */
+export const experimentName = z.string().regex(NAME, `${nameRule}, a letter or digit first`).refine((name) => name !== 'bases', 'expected another name: bases/ holds the warmed-up teams')
+
+/** Seeds of a grid at most. */
+export const MAX_SEEDS = 1000
+/** Runs of a grid at most. */
+const MAX_RUNS = 10_000
+
+const overrides = z.record(z.string(), z.unknown()).superRefine((given, context) => {
+  if (Object.hasOwn(given, 'seed')) context.addIssue({ code: 'custom', path: ['seed'], input: given.seed, message: 'expected none here: all variants run with the seeds of the grid (seeds: n)' })
+})
+const axis = z.record(z.string().regex(NAME), overrides.nullable().transform((given) => given ?? {}), {
+  error: ({ code }) => (code === 'invalid_key' ? nameRule : undefined),
+}).refine((variants) => Object.keys(variants).length > 0, 'expected at least one variant')
+const axes = z.union([axis.transform((only) => [only]), z.array(axis).min(1)], { error: 'expected variants by name, at least one, or a list of such axes' })
+const seedCount = z.int().min(1).max(MAX_SEEDS)
 
 const gridSchema = z.strictObject({
   /** One line. */
   about: z.string().min(1),
   /** Seeds 0 … seeds − 1. */
-  seeds: z.int().min(1).max(1000).default(3),
+  seeds: seedCount.default(3),
   /** What all variants share: a training configuration. */
   base: overrides.default({}),
   variants: axes,
@@ -29,7 +45,7 @@ const gridSchema = z.strictObject({
   /** Whether α is fitted over team.agents, for each variant of the first axis. */
   growth: z.boolean().default(false),
   /** With --quick: above the base, and instead of seeds and variants. */
-  quick: z.strictObject({ seeds: z.int().min(1).max(1000).optional(), base: overrides.default({}), variants: axes.optional() }).prefault({}),
+  quick: z.strictObject({ seeds: seedCount.optional(), base: overrides.default({}), variants: axes.optional() }).prefault({}),
 })
 export type Grid = z.output<typeof gridSchema>
 
@@ -39,7 +55,7 @@ export const parseGrid = (value: unknown, where: string): Grid => {
   const { reference, variants, protocols } = grid
   const known = Object.keys(variants[0])
   for (const [field, name] of [['reference', reference], ...protocols.map((name, i) => [`protocols[${i}]`, name])]) {
-    if (name !== undefined && !known.includes(name)) throw new InputError(`${where}: ${field}: holds ${show(name)}; expected one of the variants${didYouMean(name, known)}`)
+    if (name !== undefined && !known.includes(name)) throw new InputError(`${where}: ${field}: holds ${show(name)}; expected one of the variants ${known.join(', ')}${didYouMean(name, known)}`)
   }
   return grid
 }
@@ -63,15 +79,23 @@ export interface GridOptions {
   readonly seeds?: number
 }
 
-/** All cells, seed by seed. @throws InputError naming the variant and the field that is wrong */
+/** All cells, seed by seed. @throws InputError naming the variant and the field that is wrong; for more than 10000 runs; for two variants of one name */
 export const expandGrid = (grid: Grid, { quick, seeds }: GridOptions, where: string): Cell[] => {
   const base = quick ? above(grid.quick.base, grid.base) : grid.base
   const variants = (quick ? grid.quick.variants : undefined) ?? grid.variants
+  const count = seeds ?? (quick ? grid.quick.seeds : undefined) ?? grid.seeds
+  const runs = variants.reduce((product, axis) => product * Object.keys(axis).length, count)
+  if (runs > MAX_RUNS) throw new InputError(`${where}: variants: ${runs} runs with ${count} seeds; at most ${MAX_RUNS}`)
   const rows = variants.reduce<{ levels: string[]; given: unknown }[]>(
     (rows, axis) => rows.flatMap(({ levels, given }) => Object.entries(axis).map(([name, more]) => ({ levels: [...levels, name], given: above(more, given) }))),
     [{ levels: [], given: base }],
   )
-  const count = seeds ?? (quick ? grid.quick.seeds : undefined) ?? grid.seeds
+  const named = new Map<string, string>()
+  for (const { levels } of rows) {
+    const [name, how] = [levels.join('-'), levels.join(' with ')]
+    if (named.has(name)) throw new InputError(`${where}: variants: ${named.get(name)} and ${how} are both ${name}; expected names that stay apart when they are joined`)
+    named.set(name, how)
+  }
   return Array.from({ length: count }, (_, seed) => rows.map(({ levels, given }): Cell => {
     const variant = levels.join('-')
     const config = parseConfig(above({ seed }, given), `${where}: variant ${variant}`)

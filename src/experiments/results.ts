@@ -263,7 +263,7 @@ export const readableResults = (results: Results, { reference }: Pick<Grid, 'ref
   const variants = [...new Set(summary.map(({ variant }) => variant as string))]
   const columns = shown.filter(([measure]) => variants.some((variant) => at.has(`${variant} ${measure}`)))
   const cell = (row: Row | undefined, digits: number): string =>
-    !row ? '–' : `${(row.mean as number).toFixed(digits)}${row.deviation === null || digits === 0 ? '' : ` ±${(row.deviation as number).toFixed(digits)}`}`
+    !row ? '–' : `${fixed(row.mean as number, digits)}${row.deviation === null || digits === 0 ? '' : ` ±${fixed(row.deviation as number, digits)}`}`
   const difference = (row: Row | undefined): string => (typeof row?.difference !== 'number' ? '–'
     : `${signed(row.difference)}${typeof row.difference_low === 'number' ? ` [${signed(row.difference_low)}, ${signed(row.difference_high as number)}]` : ''}`)
   const table = textTable(
@@ -274,7 +274,7 @@ export const readableResults = (results: Results, { reference }: Pick<Grid, 'ref
     })]))
   if (results.swaps.length > 0) return `${table}\n\n${swapTable(at)}`
   if (growth.length === 0) return table
-  const number = (x: unknown): string => (typeof x === 'number' ? x.toFixed(2) : '–')
+  const number = (x: unknown): string => (typeof x === 'number' ? fixed(x, 2) : '–')
   const range = (low: unknown, high: unknown): string => (typeof low === 'number' ? `[${number(low)}, ${number(high)}]` : '–')
   const slopes = (row: Row): string => growth.filter(({ level, measure, fit }) => level === row.level && measure === row.measure && fit === 'slope').map(({ alpha }) => number(alpha)).join(' ')
   const fits = growth.filter(({ fit }) => fit !== 'slope')
@@ -285,15 +285,21 @@ export const readableResults = (results: Results, { reference }: Pick<Grid, 'ref
 }
 
 const shownOfSwaps = [
-  ['reward_was', 'as it was'], ['reward_swapped', 'swapped'], ['reward_aligned', 'aligned'], ['reward_recovered', 'at the end'], ['shock', 'shock'], ['shock_aligned', 'aligned'],
-  ['left', 'left'], ['kl_swapped', 'KL'], ['kl_aligned', 'aligned'], ['recovered_after', 'back after'],
+  ['reward_was', 'as it was', 3], ['reward_swapped', 'swapped', 3], ['reward_aligned', 'aligned', 3], ['reward_recovered', 'at the end', 3], ['shock', 'shock', 3],
+  ['shock_aligned', 'aligned', 3], ['left', 'left', 3], ['kl_swapped', 'KL', 3], ['kl_aligned', 'aligned', 3], ['recovered_after', 'stages until back', 1],
 ] as const
 
-/** Mean ± deviation over seeds of what swaps cost. @param at rows of the summary by variant and measure */
+/** Mean ± deviation over seeds of what swaps cost; where not all seeds have a value (are back), of how many. @param at rows of the summary by variant and measure */
 const swapTable = (at: ReadonlyMap<string, Row>): string => {
-  const variants = [...new Set([...at.values()].filter(({ measure }) => measure === 'shock').map(({ variant }) => variant as string))]
-  const cell = (row: Row | undefined): string => (row ? `${(row.mean as number).toFixed(3)}${row.deviation === null ? '' : ` ±${(row.deviation as number).toFixed(3)}`}` : '–')
-  return textTable(['swap', ...shownOfSwaps.map(([, name]) => name)], variants.map((variant) => [variant, ...shownOfSwaps.map(([measure]) => cell(at.get(`${variant} ${measure}`)))]))
+  const variants = [...at.values()].filter(({ measure }) => measure === 'shock')
+  const cell = (row: Row | undefined, digits: number, all: Row): string => (!row ? '–'
+    : `${fixed(row.mean as number, digits)}${row.deviation === null ? '' : ` ±${fixed(row.deviation as number, digits)}`}${row.seeds === all.seeds ? '' : ` (${row.seeds} of ${all.seeds})`}`)
+  return textTable(['swap', ...shownOfSwaps.map(([, name]) => name)], variants.map((all) => [
+    all.variant as string, ...shownOfSwaps.map(([measure, , digits]) => cell(at.get(`${all.variant} ${measure}`), digits, all)),
+  ]))
 }
 
-const signed = (x: number): string => `${x > 0 ? '+' : ''}${x.toFixed(3)}`
+/** So many digits; what rounds to 0 has no sign. */
+export const fixed = (x: number, digits: number): string => x.toFixed(digits).replace(/^-(?=[0.]*$)/, '')
+
+const signed = (x: number): string => (Number(x.toFixed(3)) > 0 ? '+' : '') + fixed(x, 3)

@@ -2,6 +2,7 @@
 import type { Figure, Recipe } from './catalogue.js'
 import { againstExact, certificateAgainstImprovement } from './charts.js'
 import { scaled } from './experimentFigures.js'
+import type { Row } from './csv.js'
 import { intervals, lines } from './plots.js'
 
 /** The exact runs that are committed, and what they are called. */
@@ -17,6 +18,12 @@ const certificatePanels = [
   ['the improvement, and bounds by total variation', 'range_tv', 'range (ours)'],
   ['bounds by KL', 'active_mass', 'active mass (ours)'], ['bounds by KL', 'thm36', 'Theorem 3.6'], ['bounds by KL', 'thm37', 'Theorem 3.7'],
 ] as const
+
+/** What was measured on probes, beside the exact values on their problems. */
+const probed = (quantity: 'probe_shift' | 'probe_gap') => (...tables: readonly (readonly Row[])[]): Row[] =>
+  tables.flatMap((table, k) => table.map((row) => ({
+    series: exactName(k, both), exact: row[quantity], estimate: row[`${quantity}_logged`], low: row[`${quantity}_low`], high: row[`${quantity}_high`],
+  })))
 
 export const exactFigures: readonly Figure[] = [
   {
@@ -67,11 +74,27 @@ export const exactFigures: readonly Figure[] = [
   },
   {
     name: 'exact-drift',
-    title: 'Exact occupancy drift of every stage, TeamTR and stale',
-    subtitle: 'Relay games small enough to enumerate; D_occ = Σ‖dⁱ⁻¹ − d⁰‖₁ over the updates of the stage',
+    title: 'Exact drift that stale rollouts do not see, TeamTR and stale',
+    subtitle: 'Relay games small enough to enumerate; Σ‖dⁱ⁻¹ − d⁰‖₁ over the updates of a stage, whichever rollouts they learned from',
     tables: exactTables('stages', both),
-    rows: (...tables) => tables.flatMap((table, k) => table.map(({ stage, drift }) => ({ x: Number(stage) + 1, series: exactName(k, both), value: drift }))),
-    draw: (rows, text) => lines(rows, { ...text, x: { title: 'stage', format: 'd' }, y: { title: 'D_occ', log: true } }),
+    rows: (...tables) => tables.flatMap((table, k) => table.map(({ stage, unseen_drift }) => ({ x: Number(stage) + 1, series: exactName(k, both), value: unseen_drift }))),
+    draw: (rows, text) => lines(rows, { ...text, x: { title: 'stage', format: 'd' }, y: { title: 'Σ‖dⁱ⁻¹ − d⁰‖₁', log: true } }),
+  },
+  {
+    name: 'exact-drift-estimates',
+    title: 'The shift from what an update learned on to what its team acts under: sampled, and exact',
+    subtitle: 'Relay games small enough to enumerate; ‖dⁱ − d^b‖₁, b the team whose rollouts were used; where the update shifts anything; bars: 95 % intervals; dashed: equality',
+    tables: exactTables('updates', both),
+    rows: (...tables) => probed('probe_shift')(...tables.map((table) => table.filter(({ shift }) => Number(shift) > 1e-12))),
+    draw: (rows, text) => againstExact(rows, { ...text, quantity: 'shift ‖dⁱ − d^b‖₁' }),
+  },
+  {
+    name: 'exact-gap',
+    title: 'The gap of the surrogate to L_seq: sampled, and exact',
+    subtitle: 'Relay games small enough to enumerate; on rollouts of the team that the update learned from, less L_seq (TeamTR: 0); bars: 95 % intervals; dashed: equality',
+    tables: exactTables('updates', both),
+    rows: probed('probe_gap'),
+    draw: (rows, text) => againstExact(rows, { ...text, quantity: 'gap (return)' }),
   },
 ]
 

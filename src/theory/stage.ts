@@ -284,6 +284,36 @@ const measureEstimate = ({ mdp, order, policies, teams }: Stage, i: number, esti
   }
 }
 
+/** One update beside the team π̂^b whose rollouts it learned from, one of π̂⁰ … π̂^{i−1}. (What a step is beside π̂⁰: `StepMeasure`.) */
+export interface BehaviourMeasure {
+  /** ‖d^i − d^b‖₁: from the occupancy that the update learned on to the one that its team acts under */
+  shift: number
+  /** (1−γ)^-1 Σ_s d^b(s) Σ_a (π̂^i − π̂^{i−1})(a|s) A^b(s, a): what the update is worth by the rollouts that it learned from */
+  surrogate: number
+  /** surrogate − L_i^seq; 0 where b = i − 1. (L_i^stale weighs with A^{π̂^{i−1}}, a rollout of π̂^b with A^b.) */
+  gap: number
+}
+
+/**
+ * Every step of a stage beside the team that it learned from.
+ * @param behaviour b of each step, in 0 … i − 1 for step i = 1 … n: i − 1 on fresh rollouts, 0 on those of the start of the stage
+ * @throws TheoryError `size` unless there is a b for each step; `order` where it is no team before the step
+ */
+export const measureBehaviour = ({ mdp, order, policies, teams }: Stage, behaviour: readonly number[]): BehaviourMeasure[] => {
+  if (behaviour.length !== order.length) throw new TheoryError('size', 'behaviour', `has ${behaviour.length} entries; ${order.length} are needed`)
+  return behaviour.map((b, i) => {
+    if (!(Number.isInteger(b) && b >= 0 && b <= i)) throw new TheoryError('order', `behaviour[${i}]`, `holds ${b}; a whole number, 0 to ${i}`)
+    const change = policies[i + 1].map((p, k) => p - policies[i][k])
+    const weigh = ({ d, A }: Evaluation): number => {
+      const f = expectedUnder(mdp, change, A)
+      return d.reduce((sum, x, s) => sum + x * f[s], 0) / (1 - mdp.gamma)
+    }
+    const [from, to] = [teams[b].d, teams[i + 1].d]
+    const surrogate = weigh(teams[b])
+    return { shift: to.reduce((sum, x, s) => sum + Math.abs(x - from[s]), 0), surrogate, gap: b === i ? 0 : surrogate - weigh(teams[i]) }
+  })
+}
+
 /** f(s) = E_{a~policy} values(s, a), over states; `values` over pairs. */
 export const expectedUnder = (mdp: TeamMdp, policy: TeamPolicy, values: Float64Array): Float64Array => {
   const { states, actionStart } = mdp

@@ -9,7 +9,8 @@
  * on the same problems, so that it is a mean of paired differences with Student's interval. Its expectation is 0 where b = π̂^{i−1}; and gap² − se² is
  * unbiased for the square of its expectation. (Stale rollouts also have the returns of the older team: that is part of the gap.)
  *
- * **Occupancy drift.** ‖d^{π̂^i} − d^b‖₁: from the occupancy that update i learned on to the one that its team acts under. The context holds every
+ * **Occupancy drift.** ‖d^{π̂^i} − d^b‖₁: from the occupancy that update i learned on to the one that its team acts under. (Not what stale rollouts do not
+ * see, ‖d^{π̂^{i−1}} − d^{π̂⁰}‖₁, which the exact theory adds up as D_occ: `measureBehaviour` in theory/stage.ts is this one, exactly.) The context holds every
  * message so far and the task is deterministic, so for a context s_t reached by b, d^{π̂^i}(s_t)/d^b(s_t) = W_t = Π_{u<t} π̂^i(m_u|s_u)/b(m_u|s_u). Hence
  *
  *     ½‖d' − d‖₁ = E_{s~d} (1 − W(s))₊ + (|d'| − |d|)₊,       |d| the discounted mass of the contexts in which somebody speaks,

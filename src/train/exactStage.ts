@@ -30,8 +30,12 @@ export interface ExactStage {
   readonly steps: readonly ExactStep[]
   /** Δ_stale = Σ_i |L_i^seq − L_i^stale|. */
   readonly staleGap: number
-  /** D_occ = Σ_i ‖d^{i−1} − d⁰‖₁, the drift that stale rollouts do not see; and ‖d^n − d⁰‖₁. */
-  readonly drift: number
+  /**
+   * Σ_i ‖d^{i−1} − d⁰‖₁: the drift that rollouts of the start of the stage do not see, whichever an update learned from. (What a run samples as
+   * its D_occ is another sum: that of `BehaviourMeasure.shift`.)
+   */
+  readonly unseenDrift: number
+  /** ‖d^n − d⁰‖₁ */
   readonly totalShift: number
   /** With δ_i = D_tok of the messages: the paper's certificates, at the smallest radii that are true. */
   readonly tokens: ExactCertificates
@@ -64,7 +68,7 @@ export const exactStage = (space: ContextSpace, teams: readonly ExactTeam[], ord
     returns,
     steps,
     staleGap: steps.reduce((sum, { lSeq, lStale }) => sum + Math.abs(lSeq - lStale), 0),
-    drift: steps.reduce((sum, { cumulativeShift }) => sum + cumulativeShift, 0),
+    unseenDrift: steps.reduce((sum, { cumulativeShift }) => sum + cumulativeShift, 0),
     totalShift: last.reduce((sum, x, s) => sum + Math.abs(x - first[s]), 0),
     tokens: certificates(steps.map(({ divergence }) => divergence.occupancy)),
     effects: certificates(steps.map(({ dTok }) => dTok)),

@@ -59,4 +59,4 @@ export {
 } from './exactTeam.js'
 export { exactStage, stageBetween, type ExactCertificates, type ExactStage, type ExactStep } from './exactStage.js'
 export { exportRun, type ExportedRun, type ExportedTeam, type ExportOptions } from './exportRun.js'
-export { compareEstimates, followRun, type EstimateCheck, type FollowedStage, type FollowOptions } from './exactRun.js'
+export { compareEstimates, excessOf, followRun, type EstimateCheck, type ExactUpdates, type Excess, type FollowedStage, type FollowOptions } from './exactRun.js'

@@ -111,6 +111,10 @@ export interface StageOptions {
   readonly signal?: AbortSignal
 }
 
+/** b: how many updates of the stage were done when the rollouts were sampled that the update at a position learns from. */
+export const sampledBefore = ({ occupancy, resampleEvery, update }: Config['method'], position: number): number =>
+  occupancy === 'stale' || update === 'joint' ? 0 : position - (position % resampleEvery)
+
 /** σ of a stage: the agents that are not frozen, in the order of their updates. */
 export const orderOf = (config: Pick<Config, 'order' | 'seed' | 'team'>, stage: number): number[] =>
   permutation(config, stage).filter((agent) => !config.team.frozen.includes(agent))
@@ -130,7 +134,7 @@ export const stageStart = (config: Config, stage: number, rollouts: Rollouts, pr
   })
 
 /** Whether a stage is diagnosed. */
-const isDiagnosed = ({ diagnostics: { every }, stages }: Pick<Config, 'diagnostics' | 'stages'>, stage: number): boolean =>
+export const isDiagnosed = ({ diagnostics: { every }, stages }: Pick<Config, 'diagnostics' | 'stages'>, stage: number): boolean =>
   every > 0 && stage < stages && stage % every === 0
 
 const unmoved = ({ episodes }: Rollouts): number[] => episodes.map(() => 0)
@@ -162,7 +166,7 @@ export const stage = async (state: StageState, { config, team, sample, probe: sa
 
     // The rollouts after the last update of a stage are the first of the next one, on its problems.
     const isLast = end === n
-    const resamples = method.occupancy === 'intermediate' && end % method.resampleEvery === 0
+    const resamples = sampledBefore(method, end) === end
     let probe = state.probe
     const diagnostics: (UpdateDiagnostics | null)[] = []
     for (const [i, index] of indices.entries()) {

@@ -21,6 +21,7 @@ team: {agents: 2}
 model: {layers: 1, hidden: 16, heads: 2, intermediate: 16}
 warmup: {steps: 40, episodes: 64}
 rollout: {prompts: 12, group: 4}
+diagnostics: {every: 2, prompts: 6, group: 2}
 stages: 4
 `)
 
@@ -28,7 +29,7 @@ describe('exact', () => {
   it('prints and writes what is exact beside what was logged', async () => {
     const { stdout, stderr, status } = await exact('tiny.yaml', '--stages', '2', '--out', 'data')
     expect({ stderr: withoutProgress(stderr), status }).toEqual({ stderr: '', status: 0 })
-    for (const text of ['logged − exact', 'intervals that hold it', 'Theorem 3.7', 'half-span, total variation', 'mean over 2 stages']) expect(stdout).toContain(text)
+    for (const text of ['logged − exact', 'intervals that hold it', 'Theorem 3.7', 'half-span, total variation', 'mean over 2 stages', 'exact KL above δ: ', ' of 4 updates; the largest is', 'gap: L on what']) expect(stdout).toContain(text)
     const read = (name: string) => parseCsv(readFileSync(join(folder, 'data', `exact-tiny-teamtr-${name}.csv`), 'utf8'))
     const [updates, stages] = [read('updates'), read('stages')]
     expect(updates.map(({ stage, agent }) => [stage, agent])).toEqual([[0, 0], [0, 1], [1, 0], [1, 1]])
@@ -40,7 +41,23 @@ describe('exact', () => {
       const own = updates.filter((update) => update.stage === stage)
       expect(row.improvement).toBeCloseTo(own.reduce((sum, { improvement }) => sum + (improvement as number), 0), 6)
       expect(row.half_span_tv).toBeGreaterThanOrEqual(row.thm36 as number)
+      const sum = (column: string) => own.reduce((total, update) => total + Math.abs(update[column] as number), 0)
+      expect(row.behaviour_shift).toBeCloseTo(sum('behaviour_shift'), 6)
+      expect(row.behaviour_gap).toBe(0)
+      // What the last agent says nobody reads: two agents, fresh rollouts.
+      expect(row.unseen_drift).toBeCloseTo(sum('shift'), 6)
     })
+    const probed = updates.map((row) => Object.keys(row).filter((column) => column.startsWith('probe_') && row[column] !== null).length)
+    expect(probed).toEqual([12, 12, 0, 0])
+  })
+
+  it('tells the drift that stale rollouts do not see from the shift of what they are learned from: two agents, exactly half of it', async () => {
+    const { status } = await exact('tiny.yaml', '--stages', '1', '--method', 'stale', '--out', 'data')
+    expect(status).toBe(0)
+    const [stage] = parseCsv(readFileSync(join(folder, 'data', 'exact-tiny-stale-stages.csv'), 'utf8'))
+    expect(stage.unseen_drift).toBeGreaterThan(1e-3)
+    expect(stage.behaviour_shift).toBeCloseTo(2 * (stage.unseen_drift as number), 6)
+    expect(stage.behaviour_gap).toBe(stage.stale_gap)
   })
 
   it('refuses a game that is too large, or a configuration that is wrong, in one line', async () => {

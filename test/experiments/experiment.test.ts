@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { parseCsv, type Row } from '../../src/figures/csv.js'
 import { baseOf, expandGrid, parseGrid } from '../../src/experiments/grid.js'
-import { growthRows, summaryRows } from '../../src/experiments/results.js'
+import { fixed, growthRows, readableResults, summaryRows } from '../../src/experiments/results.js'
 import { folderOf, runGrid, type GridRunOptions } from '../../src/experiments/runGrid.js'
 import { readConfig } from '../../src/util/files.js'
 
@@ -188,6 +188,15 @@ describe('tables', () => {
     expect(of('b', 'drift', 'log-log')[0]).toMatchObject({
       seeds_low: 1, seeds_high: 1, difference: -1, difference_low: expect.closeTo(-1 - t * 0.1 / Math.sqrt(3), 4), difference_high: expect.closeTo(-1 + t * 0.1 / Math.sqrt(3), 4),
     })
+  })
+
+  it('what rounds to 0 has no sign; stages until back are counted, and in how many seeds', () => {
+    expect([fixed(-0.0004, 3), fixed(-0.4, 0), fixed(-0.0006, 3), fixed(-10, 0), fixed(0, 1)]).toEqual(['0.000', '0', '-0.001', '-10', '0.0'])
+    const swaps = [0, 1, 2].map((seed): Row => ({ variant: 'a-2', level: 'a', seed, method: 'm', agents: 2, shock: -0.0001, recovered_after: seed === 2 ? null : seed }))
+    const summary = summaryRows(swaps, cells, {})
+    const text = readableResults({ runs: [], summary, growth: [], weights: [], swaps }, {})
+    expect(text).toMatch(/ stages until back\n/)
+    expect(text).toMatch(/^a-2 .* 0\.000 ±0\.000 .* 0\.5 ±0\.7 \(2 of 3\)$/m)
   })
 
   it('summary: over seeds, and against the reference of the same other levels, seed by seed', () => {

@@ -89,6 +89,16 @@ describe('figures of experiments', () => {
     }
   })
 
+  it('puts what was sampled of the committed exact runs beside the exact values on the same problems: TeamTR has no gap, and the last agent shifts nothing', () => {
+    const [gaps, shifts] = [rowsOf('exact-gap'), rowsOf('exact-drift-estimates')]
+    expect([gaps.length, shifts.length]).toEqual([120, 72])
+    for (const { series, exact } of gaps) if (String(series).endsWith('TeamTR')) expect(exact).toBe(0)
+    for (const { exact, low, high } of shifts) {
+      expect(exact).toBeGreaterThan(1e-3)
+      expect(low).toBeLessThan(high as number)
+    }
+  })
+
   it('reads tables whose commands are files of this repository', () => {
     for (const path of ofRecorded.flatMap(({ tables }) => tables).filter((table) => !table.startsWith('paper/'))) {
       expect(existsSync(join(process.cwd(), 'configs', path.replace(/-(summary|growth|weights|swaps|runs)\.csv$/, '.yaml'))), path).toBe(true)

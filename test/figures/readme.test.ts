@@ -20,9 +20,9 @@ it('the README’s table of methods, and what it says of it, are data/experiment
     expect(read('README.md')).toContain(`| ${cells.join(' | ')} |`)
   }
   const verdicts = Object.fromEntries(shown.map((row) => [row.variant, verdict(row)]))
-  for (const variant of ['stale', 'joint', 'grpo', 'dapo', 'happo']) expect(verdicts[variant]).toBe('not told apart')
+  for (const variant of ['stale', 'joint', 'grpo', 'dapo', 'happo', 'single-grpo']) expect(verdicts[variant]).toBe('not told apart')
   expect(verdicts.ppo).toBe('below')
-  for (const variant of ['single-grpo', 'single-dapo']) expect(verdicts[variant]).toBe('above')
+  for (const variant of ['single-dapo', 'untrained.best-of-n']) expect(verdicts[variant]).toBe('above')
   for (const { measure, mean } of table) if (measure === 'violation_rate') expect(mean).toBe(0)
-  expect(meanOf('teamtr', 'out_of_region_kept')).toBe(0)
+  for (const variant of ['teamtr', 'stale']) expect(meanOf(variant, 'out_of_region_kept')).toBe(0)
 })

@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest'
 import { randomPolicy, ring, routed } from '../../src/theory/families.js'
 import type { TeamMdp, TeamPolicy } from '../../src/theory/mdp.js'
-import { measureStage, runStage, stageOfPolicies, type StageEvaluation, type UpdateRule } from '../../src/theory/stage.js'
+import { measureBehaviour, measureStage, runStage, stageOfPolicies, type StageEvaluation, type UpdateRule } from '../../src/theory/stage.js'
 import { tiltToRadius } from '../../src/theory/update.js'
 import { random } from '../../src/util/random.js'
+import { denseEvaluation } from './oracle.js'
 
 const team = (seed: number): { mdp: TeamMdp; policy: TeamPolicy } => {
   const source = random(seed)
@@ -138,3 +139,43 @@ const occupancyByTime = (mdp: TeamMdp, policy: TeamPolicy): Float64Array => {
   }
   return d
 }
+
+test('an update beside the team that it learned from: by dense algebra, and what that is for fresh and for stale rollouts', () => {
+  let largest = 0
+  for (const [seed, order] of [[5, [0, 1, 2]], [6, [2, 1, 0]], [7, [1, 2, 0]]] as const) {
+    const { mdp, policy } = team(seed)
+    const stage = runStage(mdp, policy, { order, update: ({ policy: before }) => randomPolicy(mdp, random(seed + 10)).map((p, k) => 0.3 * p + 0.7 * before[k]) })
+    const { steps } = measureStage(stage)
+    const dense = stage.policies.map((one) => denseEvaluation(mdp, one))
+    for (const behaviour of [[0, 1, 2], [0, 0, 0], [0, 0, 2], [0, 1, 1]]) {
+      const measured = measureBehaviour(stage, behaviour)
+      const worth = (b: number, i: number): number => {
+        let sum = 0
+        for (let s = 0; s < mdp.states; s++) {
+          for (let k = mdp.actionStart[s]; k < mdp.actionStart[s + 1]; k++) sum += dense[b].d[s] * (stage.policies[i + 1][k] - stage.policies[i][k]) * dense[b].A[k]
+        }
+        return sum / (1 - mdp.gamma)
+      }
+      measured.forEach(({ shift, surrogate, gap }, i) => {
+        const b = behaviour[i]
+        expect(shift).toBeCloseTo(dense[i + 1].d.reduce((sum, x, s) => sum + Math.abs(x - dense[b].d[s]), 0), 12)
+        expect(surrogate).toBeCloseTo(worth(b, i), 12)
+        expect(gap).toBeCloseTo(worth(b, i) - worth(i, i), 12)
+        if (b === i) {
+          expect([shift, gap]).toEqual([steps[i].shift, 0])
+          expect(surrogate).toBeCloseTo(steps[i].lSeq, 12)
+        }
+        if (b === 0 && i < 2) expect(shift).toBe(steps[i + 1].cumulativeShift)
+      })
+      if (behaviour[2] === 0) largest = Math.max(...measured.map(({ gap }) => Math.abs(gap)), largest)
+    }
+  }
+  expect(largest).toBeGreaterThan(1e-3)
+})
+
+test('refuses to have learned from a team that was not there yet', () => {
+  const { mdp, policy } = team(8)
+  const stage = runStage(mdp, policy, { order: [0, 1, 2], update: (input) => tiltToRadius(input, 0.01).policy })
+  expect(() => measureBehaviour(stage, [0, 2, 0])).toThrow('behaviour[1]: holds 2; a whole number, 0 to 1')
+  expect(() => measureBehaviour(stage, [0, 0])).toThrow('behaviour: has 2 entries; 3 are needed')
+})

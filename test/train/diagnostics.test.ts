@@ -3,6 +3,7 @@ import type { EpisodeState, Problem, Task } from '../../src/tasks/task.js'
 import { guessingProblem } from '../../src/tasks/guessing.js'
 import { relayProblems, relayConfig, relayAnswer, type RelayProblem } from '../../src/tasks/relay.js'
 import { evaluate } from '../../src/theory/evaluate.js'
+import { measureBehaviour } from '../../src/theory/stage.js'
 import { rankCorrelation } from '../../src/theory/rank.js'
 import { initEngine, tf } from '../../src/train/backend.js'
 import { parseConfig, type Config, type ConfigInput } from '../../src/train/config.js'
@@ -10,7 +11,8 @@ import { contextSpace, type ContextSpace } from '../../src/train/contextSpace.js
 import { coordination } from '../../src/train/coordination.js'
 import { newProbe, occupancyDrift, probeChange } from '../../src/train/diagnostics.js'
 import { environment } from '../../src/train/environment.js'
-import { exactTeam, type ExactTeam } from '../../src/train/exactTeam.js'
+import { stageBetween } from '../../src/train/exactStage.js'
+import { exactTeam, withAgentOf, type ExactTeam } from '../../src/train/exactTeam.js'
 import { messageProbabilities } from '../../src/train/messageTree.js'
 import { rollout, type Rollouts } from '../../src/train/rollout.js'
 import { runMetrics } from '../../src/train/runMetrics.js'
@@ -72,7 +74,7 @@ afterAll(() => games.forEach(({ teams }) => teams.forEach(disposeTeam)))
 const sampled = ({ task, all, config }: Game, team: Team, seed: number, group: number): Promise<Rollouts> =>
   rollout(task, team, all, { ...config.rollout, group, gamma: config.gamma, random: random(seed) })
 
-/** 4.7 standard errors of the mean: one false alarm in 400,000 (normal), and the samples are the same whenever this runs. */
+/** 4.7 standard errors of the mean of 20: |t| with 19 degrees of freedom is larger with probability 2e-4; and the samples are the same whenever this runs. */
 const expectMean = (samples: readonly number[], exact: number): void => {
   const mean = samples.reduce((sum, x) => sum + x, 0) / samples.length
   const variance = samples.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (samples.length - 1)
@@ -80,33 +82,66 @@ const expectMean = (samples: readonly number[], exact: number): void => {
 }
 const repeats = 20
 
+/** ‖d' − d‖₁ over message histories, token by token, and the end state: by going through all of them. */
+const historyDistance = ({ space }: Game, before: ExactTeam, after: ExactTeam): number => {
+  const { mdp, contexts, agents } = space
+  const laws = (team: ExactTeam): Float64Array[] => contexts.map(({ agent, prompt }) => {
+    const { tree } = agents[agent]
+    const size = tree.prefixes.length * tree.vocabulary
+    return messageProbabilities(tree, team.laws[agent].subarray(prompt * size, (prompt + 1) * size))
+  })
+  const [p, q] = [laws(before), laws(after)]
+  const last = contexts.at(-1)!.turn // whatever is said there ends the episode
+  let [distance, lost] = [0, 0]
+  const walk = (s: number, atP: number, atQ: number, weight: number): void => {
+    if (s === contexts.length) return
+    distance += (1 - mdp.gamma) * weight * Math.abs(atP - atQ)
+    lost += (1 - mdp.gamma) * weight * (atP - atQ)
+    if (contexts[s].turn === last) return
+    contexts[s].actionOf.forEach((action, m) => {
+      walk(mdp.next[mdp.rowStart[mdp.actionStart[s] + action]], atP * p[s][m], atQ * q[s][m], weight * mdp.gamma)
+    })
+  }
+  mdp.mu.forEach((start, s) => start > 0 && walk(s, start, start, 1))
+  return distance + Math.abs(lost)
+}
+
 describe('on games that can be enumerated', () => {
-  it('the surrogates of a change, on the team that it was made from and on the one just before it, and their gap', async () => {
-    for (const [game, group] of [[games[0], 4], [games[1], 40]] as const) {
-      const { space: { mdp }, exact, teams, config } = game
+  it('the surrogates of a change, on the team that it was made from and on the one just before it, and their gap, whichever agent moves first', async () => {
+    for (const [game, group, order] of [[games[0], 4, [0, 1]], [games[0], 4, [1, 0]], [games[1], 40, [0, 1]]] as const) {
+      const { space, exact, teams, config } = game
+      const { mdp } = space
+      const [mover, second] = order
+      const between = cloneTeam(teams[0])
+      between.agents[mover].theta.dispose()
+      between.agents[mover].theta = tf.clone(teams[2].agents[mover].theta)
+      const exactBetween = withAgentOf(space, exact[0], mover, exact[2])
       /** (1−γ)^-1 Σ_s d(s) Σ_a π'(a|s) A(s, a) of the second agent's change, seen from a team. */
       const surrogate = (from: ExactTeam): number => {
         const { d, A } = evaluate(mdp, from.policy)
         let sum = 0
         for (let s = 0; s < mdp.states; s++) {
-          for (let k = mdp.actionStart[s]; k < mdp.actionStart[s + 1]; k++) sum += d[s] * (exact[2].policy[k] - exact[1].policy[k]) * A[k]
+          for (let k = mdp.actionStart[s]; k < mdp.actionStart[s + 1]; k++) sum += d[s] * (exact[2].policy[k] - exactBetween.policy[k]) * A[k]
         }
         return sum / (1 - config.gamma)
       }
-      const [stale, now] = [surrogate(exact[0]), surrogate(exact[1])]
+      const [stale, now] = [surrogate(exact[0]), surrogate(exactBetween)]
+      const [, { surrogate: measured, gap }] = measureBehaviour(stageBetween(space, exact[0], exact[2], order).stage, exact.map(() => 0).slice(0, mdp.n))
+      expect([measured, gap]).toEqual([expect.closeTo(stale, 12), expect.closeTo(stale - now, 12)])
       expect(Math.abs(stale - now)).toBeGreaterThan(1e-4)
-      const { policy, theta: from } = teams[1].agents[1] as Agent
-      const change = { index: 1, policy, from, to: teams[2].agents[1].theta }
+      const { policy, theta: from } = between.agents[second] as Agent
+      const change = { index: second, policy, from, to: teams[2].agents[second].theta }
       const tensors = tf.memory().numTensors
       const runs = []
       for (let seed = 0; seed < repeats; seed++) {
-        const probe = newProbe(await sampled(game, teams[0], seed, group), await sampled(game, teams[1], 100 + seed, group))
+        const probe = newProbe(await sampled(game, teams[0], seed, group), await sampled(game, between, 100 + seed, group))
         runs.push(await probeChange(probe, change, config))
       }
       expect(tf.memory().numTensors).toBe(tensors)
       expectMean(runs.map(({ behaviour }) => behaviour.estimate), stale)
       expectMean(runs.map(({ current }) => current.estimate), now)
       expectMean(runs.map(({ gap }) => gap.estimate), stale - now)
+      disposeTeam(between)
     }
   })
 
@@ -144,30 +179,6 @@ describe('on games that can be enumerated', () => {
     expect(probed.gap.estimate).toBeCloseTo(then - now, 5)
   })
 
-  /** ‖d' − d‖₁ over message histories, token by token, and the end state: by going through all of them. */
-  const historyDistance = ({ space }: Game, before: ExactTeam, after: ExactTeam): number => {
-    const { mdp, contexts, agents } = space
-    const laws = (team: ExactTeam): Float64Array[] => contexts.map(({ agent, prompt }) => {
-      const { tree } = agents[agent]
-      const size = tree.prefixes.length * tree.vocabulary
-      return messageProbabilities(tree, team.laws[agent].subarray(prompt * size, (prompt + 1) * size))
-    })
-    const [p, q] = [laws(before), laws(after)]
-    const last = contexts.at(-1)!.turn // whatever is said there ends the episode
-    let [distance, lost] = [0, 0]
-    const walk = (s: number, atP: number, atQ: number, weight: number): void => {
-      if (s === contexts.length) return
-      distance += (1 - mdp.gamma) * weight * Math.abs(atP - atQ)
-      lost += (1 - mdp.gamma) * weight * (atP - atQ)
-      if (contexts[s].turn === last) return
-      contexts[s].actionOf.forEach((action, m) => {
-        walk(mdp.next[mdp.rowStart[mdp.actionStart[s] + action]], atP * p[s][m], atQ * q[s][m], weight * mdp.gamma)
-      })
-    }
-    mdp.mu.forEach((start, s) => start > 0 && walk(s, start, start, 1))
-    return distance + Math.abs(lost)
-  }
-
   it('the occupancy drift, of one change and of two', async () => {
     for (const [game, group] of [[games[0], 4], [games[1], 40]] as const) {
       const { space: { mdp }, exact, teams, config } = game
@@ -193,6 +204,86 @@ describe('on games that can be enumerated', () => {
         }
         expectMean(runs, distance(upTo))
       }
+    }
+  })
+})
+
+describe('what is sampled of an update, exactly', () => {
+  /** Every episode of a team: what its states are, with its probability, and its return. */
+  const episodes = ({ space: { mdp, contexts } }: Game, policy: Float64Array): { probability: number; pairs: number[]; return: number }[] => {
+    const all: { probability: number; pairs: number[]; return: number }[] = []
+    const walk = (s: number, probability: number, pairs: number[], earned: number): void => {
+      if (s === contexts.length) return void all.push({ probability, pairs, return: earned })
+      for (let k = mdp.actionStart[s]; k < mdp.actionStart[s + 1]; k++) {
+        walk(mdp.next[mdp.rowStart[k]], probability * policy[k], [...pairs, k], earned + mdp.gamma ** pairs.length * mdp.reward[k])
+      }
+    }
+    mdp.mu.forEach((start, s) => start > 0 && walk(s, start, [], 0))
+    return all
+  }
+
+  it('by going through every episode, whatever the order of updates and whichever team they learned from', () => {
+    const gaps = new Map<string, number>()
+    for (const game of games) {
+      const { space, exact } = game
+      const { mdp } = space
+      const stateOf = (k: number): number => mdp.actionStart.findIndex((from, s) => from <= k && k < mdp.actionStart[s + 1])
+      const states = Array.from(mdp.reward, (_, k) => stateOf(k))
+      for (const order of mdp.n === 3 ? [[0, 1, 2], [2, 1, 0]] : [[0, 1], [1, 0]]) {
+        const { stage, steps } = stageBetween(space, exact[0], exact[2], order)
+        const played = stage.policies.map((policy) => episodes(game, policy))
+        const visited = played.map((all) => {
+          const d = new Float64Array(mdp.states)
+          for (const { probability, pairs } of all) {
+            pairs.forEach((k, t) => (d[states[k]] += (1 - mdp.gamma) * mdp.gamma ** t * probability))
+            d[mdp.states - 1] += mdp.gamma ** pairs.length * probability
+          }
+          return d
+        })
+        /** E Σ_m (w_m − 1) R over episodes of the team b: what rollouts of b say of update i. */
+        const worth = (b: number, i: number): number => played[b].reduce((sum, { probability, pairs, return: earned }) =>
+          sum + probability * earned * pairs.reduce((all, k) => all + stage.policies[i + 1][k] / stage.policies[i][k] - 1, 0), 0)
+        for (const behaviour of [order.map((_, i) => i), order.map(() => 0), order.map((_, i) => i - (i % 2))]) {
+          measureBehaviour(stage, behaviour).forEach(({ shift, surrogate, gap }, i) => {
+            const b = behaviour[i]
+            expect(shift).toBeCloseTo(visited[i + 1].reduce((sum, x, s) => sum + Math.abs(x - visited[b][s]), 0), 10)
+            expect(surrogate).toBeCloseTo(worth(b, i), 10)
+            expect(gap).toBeCloseTo(worth(b, i) - worth(i, i), 10)
+            if (mdp.n === 3 && b === 0) gaps.set(`${order} ${i}`, surrogate - steps[i].lStale)
+          })
+        }
+      }
+    }
+    // In a relay in its own order an agent's advantage hangs on later agents alone, and they have not moved: A^b is A^{π̂^{i−1}}. Not in the reverse order.
+    expect(Math.abs(gaps.get('0,1,2 1')!)).toBeLessThan(1e-12)
+    expect(Math.abs(gaps.get('2,1,0 2')!)).toBeGreaterThan(1e-4)
+  })
+
+  it('its 95 % intervals hold it as often as they say, on problems drawn anew', async () => {
+    const [game] = games
+    const { config, task, all, space, exact, teams } = game
+    const [, { gap: exactGap }] = measureBehaviour(stageBetween(space, exact[0], exact[2], [0, 1, 2]).stage, [0, 0, 0])
+    const draw = random(17)
+    const [shifts, gaps]: { estimate: number; low: number; high: number; standardError: number }[][] = [[], []]
+    for (let run = 0; run < 40; run++) {
+      const problems = Array.from({ length: 40 }, () => all[draw.int(all.length)])
+      const play = (team: Team): Promise<Rollouts> => rollout(task, team, problems, { ...config.rollout, group: 2, gamma: config.gamma, random: draw })
+      let probe = newProbe(await play(teams[0]), await play(teams[0]))
+      for (const index of [0, 1]) {
+        const { policy, theta: from } = teams[index].agents[index] as Agent
+        const { gap, logRatios } = await probeChange(probe, { index, policy, from, to: teams[index + 1].agents[index].theta }, config)
+        if (index === 1) gaps.push(gap)
+        probe = { ...probe, logRatios, current: await play(teams[index + 1]) }
+      }
+      shifts.push(occupancyDrift(probe.behaviour, probe.logRatios, probe.current, config.gamma))
+    }
+    for (const [intervals, value] of [[shifts, historyDistance(game, exact[0], exact[2])], [gaps, exactGap]] as const) {
+      // 40 intervals of 95 %: 8 or more miss with probability 5e-4.
+      expect(intervals.filter(({ low, high }) => value < low || value > high).length).toBeLessThanOrEqual(7)
+      // Nor are they too wide: the mean of 40 squares of errors, each in its standard error, is 1 ± 0.22 (a normal one's: below 0.4 with probability 3e-4, above 2.2 with 2e-5).
+      const square = intervals.reduce((sum, { estimate, standardError }) => sum + ((estimate - value) / standardError) ** 2 / 40, 0)
+      expect(square).toBeGreaterThan(0.4)
+      expect(square).toBeLessThan(2.2)
     }
   })
 })

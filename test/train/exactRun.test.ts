@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { proportionInterval } from '../../src/theory/intervals.js'
+import { measureBehaviour } from '../../src/theory/stage.js'
 import { initEngine, tf } from '../../src/train/backend.js'
 import { parseConfig } from '../../src/train/config.js'
-import { compareEstimates, followRun, type FollowedStage } from '../../src/train/exactRun.js'
+import { compareEstimates, excessOf, followRun, type FollowedStage } from '../../src/train/exactRun.js'
 import type { UpdateRecord } from '../../src/train/stage.js'
 import { disposeTeam } from '../../src/train/team.js'
 import { trainTeam } from '../../src/train/trainTeam.js'
@@ -64,6 +66,51 @@ describe('followRun', () => {
 
   it('refuses a game that is too large', async () => {
     await expect(followRun(configWith({}), { limit: 1000 })).rejects.toThrow('so take fewer problems or a smaller game')
+  })
+})
+
+describe('what updates learned from', () => {
+  const three = (more: object) => configWith({ task: { name: 'relay', modulus: 2 }, team: { agents: 3 }, warmup: { steps: 20, episodes: 32 }, order: 'fixed', stages: 2, diagnostics: { every: 2, prompts: 6, group: 4 }, ...more })
+
+  it('is the team just before them, that at the start of the stage, or one between, as the method has it; on problems of its own for probes', async () => {
+    for (const [method, behaviour] of [['teamtr', [0, 1, 2]], ['resample-every-2', [0, 0, 2]], ['stale', [0, 0, 0]], ['joint', [0, 0, 0]]] as const) {
+      const [first, second] = await followRun(three({ method }))
+      expect(second.probed).toBeNull()
+      for (const { exact, behaviour: measured } of [first, first.probed!]) {
+        expect(measured).toEqual(measureBehaviour(exact.stage, behaviour))
+        expect(measured[0].shift).toBe(exact.steps[0].shift)
+        // In the order of the relay the advantage of older rollouts is the right one.
+        measured.forEach(({ gap }, i) => expect(gap).toBeCloseTo(behaviour[i] === i ? 0 : exact.steps[i].lStale - exact.steps[i].lSeq, 12))
+      }
+      expect(first.probed!.exact.returns[0].J).not.toBe(first.exact.returns[0].J)
+      expect(Math.max(...first.behaviour.map(({ shift }) => shift))).toBeGreaterThan(1e-4)
+    }
+  })
+
+  it('is compared where something is estimated: in stages that are diagnosed, shifts of updates that shift, gaps without weights', async () => {
+    const stages = await followRun(three({ method: 'stale' }))
+    const checks = new Map(compareEstimates(stages).map((check) => [check.name, check]))
+    const [{ records, probed }] = stages
+    const [gap, shift] = ['gap: L on what was learned from − L_seq', 'shift: ‖dⁱ − d of what was learned from‖₁'].map((name) => checks.get(name)!)
+    expect([gap.updates, shift.updates, checks.get('L_seq, on a probe')!.updates]).toEqual([3, 2, 3])
+    const errors = records.map(({ diagnostics }, i) => diagnostics!.gap.estimate - probed!.behaviour[i].gap)
+    expect(gap.bias.estimate).toBeCloseTo(errors.reduce((sum, x) => sum + x / 3, 0), 14)
+    expect(shift.exact).toBeCloseTo((probed!.behaviour[0].shift + probed!.behaviour[1].shift) / 2, 14)
+    const held = records.filter(({ diagnostics }, i) => diagnostics!.gap.low <= probed!.behaviour[i].gap && probed!.behaviour[i].gap <= diagnostics!.gap.high).length
+    expect([gap.covered, gap.coverage!.estimate]).toEqual([held, held / 3])
+    expect(gap.coverage).toMatchObject({ low: proportionInterval(held, 3).low, high: proportionInterval(held, 3).high })
+    const weighted = await followRun(three({ method: 'importance', stages: 1 }))
+    const names = compareEstimates(weighted).map(({ name }) => name)
+    expect(names).toContain('shift: ‖dⁱ − d of what was learned from‖₁')
+    expect(names).not.toContain('gap: L on what was learned from − L_seq')
+  })
+
+  it('is where δ holds: how often an update is outside by its exact KL, and by how much', () => {
+    const inDelta = followed.flatMap(({ records, exact }) => records.map(({ delta }, i) => exact.steps[i].divergence.message / delta))
+    expect(excessOf(followed, 'message')).toEqual({ updates: 6, outside: inDelta.filter((x) => x > 1).length, largest: Math.max(...inDelta) })
+    const narrow = followed.map((stage) => ({ ...stage, records: stage.records.map((record) => ({ ...record, delta: 1e-9 })) }))
+    expect(excessOf(narrow, 'message').outside).toBe(6)
+    expect(excessOf(narrow, 'message').largest).toBeCloseTo(1e9 * Math.max(...inDelta.map((x, i) => x * followed.flatMap(({ records }) => records)[i].delta)), 0)
   })
 })
 

@@ -348,7 +348,7 @@ describe('exactStage', () => {
       })
       expect(steps[0].lSeq).toBe(steps[0].lStale)
       expect(exact.staleGap).toBeCloseTo(Math.abs(steps[1].lSeq - steps[1].lStale), 12)
-      expect(exact.drift).toBe(steps[0].shift)
+      expect(exact.unseenDrift).toBe(steps[0].shift)
       // Of a relay's last message nobody reads anything: only agent 0 moves occupancies, and what comes after it can be stale.
       if (game === relay && order[0] === 1) expect(exact.staleGap + steps[0].shift).toBeLessThan(1e-12)
       else expect(Math.min(1e3 * exact.staleGap, steps[0].shift)).toBeGreaterThan(1e-4)
