@@ -83,7 +83,7 @@ const sections = (results: DemoResults, figure: FigureOf): Section[] => [
       `${results.engine}. Made by: ${results.command}`,
     ],
     table: trainingTable(results.runs),
-    figures: [figure('learning')],
+    figures: figure('learning'),
   },
   ...trustSections(results.runs, figure),
   {
@@ -97,7 +97,7 @@ const sections = (results: DemoResults, figure: FigureOf): Section[] => [
       'Exact evaluation on synthetic team MDPs; no sampling. Penalties are upper bounds on what can be lost; the first rows say what was.',
     ],
     table: scalingTable(results),
-    figures: [figure('penalty')],
+    figures: figure('penalty'),
   },
 ]
 

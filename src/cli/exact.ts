@@ -3,6 +3,7 @@ import { type Command } from 'commander'
 import type { Row } from '../figures/csv.js'
 import type { Estimate } from '../train/estimate.js'
 import type { EstimateCheck, Excess, FollowedStage } from '../train/exactRun.js'
+import { InputError } from '../util/errors.js'
 import { progress, type Progress } from '../util/progress.js'
 import { textTable } from '../util/table.js'
 import { withOptions } from './configOptions.js'
@@ -61,6 +62,7 @@ const exact = async (file: string, { method, seed, stages, limit, engine, out, j
     import('../train/exactRun.js'),
   ])
   const config = parseConfig(withOptions(readTrainingConfig(file), { method, seed, stages }), file)
+  if (config.stages === 0) throw new InputError(`${stages === 0 ? '--stages' : `${file}: stages`}: holds 0; expected at least 1, since what is computed is stages`)
   if (out !== undefined) writableFolder(out)
   await initEngine(engine)
   let bar: Progress | undefined

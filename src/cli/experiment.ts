@@ -6,7 +6,7 @@ import { InvalidArgumentError, type Command } from 'commander'
 import type { Grid } from '../experiments/grid.js'
 import type { Manifest } from '../experiments/folder.js'
 import type { Results } from '../experiments/results.js'
-import { InputError } from '../util/errors.js'
+import { InputError, messageOf } from '../util/errors.js'
 import { duration } from '../util/progress.js'
 import { wholeFrom } from './promptOptions.js'
 
@@ -209,13 +209,21 @@ const writeTables = async (name: string, results: Results, folders: readonly str
   }
 }
 
+const entriesOf = (folder: string): string[] => {
+  try {
+    return readdirSync(folder).sort()
+  } catch (error) {
+    throw new InputError(`${folder}: cannot be read: ${messageOf(error)}`)
+  }
+}
+
 /** The experiments' folders in what the user gave, each with what it says of its grid. */
 const partsIn = async (folders: readonly string[]): Promise<{ at: string; manifest: Manifest }[]> => {
   const { isExperiment, readManifest } = await import('../experiments/folder.js')
   return folders.flatMap((folder) => {
     if (!existsSync(folder)) throw new InputError(`${folder}: no such folder`)
     if (!statSync(folder).isDirectory()) throw new InputError(`${folder}: is a file; an --out folder is needed`)
-    const inside = isExperiment(folder) ? [folder] : readdirSync(folder).sort().map((entry) => join(folder, entry)).filter(isExperiment)
+    const inside = isExperiment(folder) ? [folder] : entriesOf(folder).map((entry) => join(folder, entry)).filter(isExperiment)
     if (inside.length === 0) throw new InputError(`${folder}: holds no experiment (no grid.json)`)
     return inside.map((at) => ({ at, manifest: readManifest(at) }))
   })

@@ -26,7 +26,7 @@ export const addExport = (program: Command): void => {
     .option('--out <file>', 'the theory case to write (default: exact.json in the run folder)')
     .option('--checkpoint <updates>', 'which team: a checkpoint of the run by its number of updates (default: the latest)')
     .addOption(new Option('--on <problems>', 'the problems that the run is evaluated on, or those that the stage learned from').choices(['held-out', 'training']).default('held-out'))
-    .option('--problems <n>', 'only the first n of them', whole)
+    .option('--problems <n>', 'only the first n of them (default: all)', whole)
     .option('--limit <n>', 'largest number of contexts times messages (default: 4194304; 4 bytes each, and 8 for every token’s probability)', whole)
     .option('--engine <name>', 'tensorflow, webgpu, wasm or cpu (default: $TEAMTR_ENGINE, else the fastest that is set up)')
     .option('--json', 'print what was found as JSON')
@@ -39,6 +39,7 @@ The file is a theory case (teamtr-theory-case/1) that teamtr check reads. Where 
 the stage between both: every agent from the earlier team to the later one, in the order of the updates. Otherwise nothing moves in it.
 Radii are D_tok of whole messages, token by token. To enclose a stage of n updates, train with checkpoint: {every: n}.
 
+The interval of the sampled Σ r is Clopper and Pearson's where rewards are 0 or 1, else empirical Bernstein: it holds for any number of problems.
 With --on training, exact values stand beside those that the run logged, for the same problems.
 
 Exit codes: 0 done, 2 wrong input, or a game too large to enumerate.
@@ -91,7 +92,7 @@ const summary = (found: ExportedRun) => {
     states: mdp.states,
     actions: mdp.reward.length,
     problems,
-    teams: teams.map(({ updates, exact: { J, reward, acting, over }, sampled }) => ({ updates, return: J, reward, sampled: sampled.reward, rho: [...acting], over })),
+    teams: teams.map(({ updates, exact: { J, reward, acting, over }, reward: sampled }) => ({ updates, return: J, reward, sampled, rho: [...acting], over })),
     stage: stage && {
       improvement: stage.measure.improvement,
       aMax: stage.measure.aMax,
@@ -112,7 +113,7 @@ const readable = (found: ExportedRun, on: Options['on']): string => {
   const { teams, stage } = found
   const parts = [describe(found, on), textTable(
     ['team', 'J', 'Σ r', 'sampled Σ r', '95 % interval', ...found.input.order.map((_, j) => `ρ of ${j}`)],
-    teams.map(({ updates, exact, sampled: { reward } }) => [
+    teams.map(({ updates, exact, reward }) => [
       `after ${updates} updates`, number(exact.J), exact.reward.toFixed(4), reward.estimate.toFixed(4), `[${reward.low.toFixed(4)}, ${reward.high.toFixed(4)}]`,
       ...Array.from(exact.acting, number),
     ]),

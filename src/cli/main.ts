@@ -76,6 +76,13 @@ program.commandsGroup('Set-up and help:')
 addDoctor(program)
 program.helpCommand('help [command]')
 
+// An empty path would be the current folder (`--out "$UNSET"`).
+const paths = ['out', 'data', 'prefix', 'base', 'adapter']
+program.hook('preAction', (_, command) => {
+  const empty = Object.entries(command.opts()).find(([name, value]) => paths.includes(name) && value === '')
+  if (empty) throw new InputError(`--${empty[0]}: is empty; expected a path`)
+})
+
 // A reader that has seen enough (`teamtr … | head`) is no error. What goes to files too is written there before it is printed.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit()

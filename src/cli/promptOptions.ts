@@ -17,7 +17,7 @@ export const several = (value: string, before: readonly string[] = []): string[]
 /** For commander: a whole number in plain digits, from `least` on. */
 export const wholeFrom = (least: number, most = 999_999_999) => (text: string): number => {
   const value = Number(text)
-  if (!/^(0|[1-9]\d{0,8})$/.test(text) || value < least || value > most) throw new InvalidArgumentError(`expected a whole number${most < 999_999_999 ? `, ${least} to ${most}` : least > 0 ? `, at least ${least}` : ''}`)
+  if (!/^(0|[1-9]\d{0,8})$/.test(text) || value < least || value > most) throw new InvalidArgumentError(`expected a whole number, ${least} to ${most}`)
   return value
 }
 

@@ -31,7 +31,7 @@ export const addProtocols = (program: Command): void => {
     .description('what a team gains without training: best-of-N, majority vote, debate, judge, role-play, at one budget of tokens, beside the team as it is')
     .argument('<run>', 'the folder of a run (its latest checkpoint), or a configuration (the untrained team)')
     .option('--budget <tokens>', 'sampled tokens a problem (default: those of eight episodes)', whole)
-    .option('--problems <n>', 'held-out problems, the first of those that the run is evaluated on (default: as many)', whole)
+    .option('--problems <n>', 'only the first n of the held-out problems that the run is evaluated on (default: all)', whole)
     .option('--judge <agent>', 'which agent judges (default: the last)', fromZero)
     .option('--temperature <t>', 'above 0 (default: that of the rollouts)', positive)
     .option('--seed <number>', 'of the sampling (default: that of the run)', fromZero)
@@ -70,12 +70,14 @@ const run = async (source: string, options: Options): Promise<void> => {
     import('../train/backend.js'), import('../train/openEnvironment.js'), import('../train/protocols.js'), import('../train/streams.js'), import('../train/team.js'),
   ])
   const { config, open } = await openTeam(source)
-  const { judge, budget, problems: count = config.evaluation.problems, seed = config.seed, temperature = config.rollout.temperature } = options
+  const { judge, budget, problems: count, seed = config.seed, temperature = config.rollout.temperature } = options
   if (judge !== undefined && judge >= config.team.agents) throw new InputError(`--judge: holds ${judge}; expected an agent, 0 to ${config.team.agents - 1}`)
+  const all = config.evaluation.problems
+  if (count !== undefined && count > all) throw new InputError(`--problems: holds ${count}; expected at most ${all}, those that it is evaluated on (evaluation.problems)`)
   const { testTask, problems } = await openEnvironment(config)
   await initEngine(options.engine)
   const team = await open()
-  const drawn = problems('test', Math.max(count, config.evaluation.problems), stream(config.seed, 'evaluation problems')).slice(0, count)
+  const drawn = problems('test', all, stream(config.seed, 'evaluation problems')).slice(0, count)
   const bar = progress('playing', 6, 'rounds')
   const { maxTokens, topP, topK, batch } = config.rollout
   const results = await protocols(testTask, team, drawn, {

@@ -25,7 +25,7 @@ const report = async (folders: string[], { out }: { out?: string }): Promise<voi
   const table = trainingTable(runs)
   const page = join(to, 'index.html')
   writeAtomic(page, htmlPage(`TeamTR: ${runs.map(({ method }) => method).join(', ')}`, [
-    { heading: 'The team before and after', text: [`Made by: npx teamtr report ${folders.join(' ')}`], table, figures: [figure('learning')] },
+    { heading: 'The team before and after', text: [`Made by: npx teamtr report ${folders.join(' ')}`], table, figures: figure('learning') },
     ...trustSections(runs, figure),
   ]))
   process.stdout.write(`${textTable(table.header, table.rows)}\n\nreport: ${page}\n`)

@@ -24,7 +24,8 @@ Example: teamtr runs runs/relay-3-* --name relay --out data`)
       if (!/^[\w-]+$/.test(name)) throw new InputError(`--name: holds "${name}"; letters, digits, - and _`)
       const runs = folders.map((folder) => {
         const run = readRun(folder)
-        if (run.evaluations.length < 2) throw new InputError(`${folder}: holds ${run.evaluations.length} evaluations; a finished run has one before and one after training`)
+        // A run of no updates has one.
+        if (run.evaluations.length < Math.min(2, run.config.stages + 1)) throw new InputError(`${folder}: holds ${run.evaluations.length} evaluations; a finished run has one before training and one after`)
         return run
       })
       const summaries = runs.map((run) => runRow(run, summarise(run)))

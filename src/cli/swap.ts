@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { InvalidArgumentError, type Command } from 'commander'
 import type { Config } from '../train/config.js'
@@ -47,7 +48,9 @@ was is the old one with the agent that spoke before speaking once more, in the l
 
 Both agents must have one vocabulary, that of the game: agents of other games are refused.
 
-Exit codes: 0 done, 2 wrong input (nothing is written then).
+Stopped by Ctrl-C or killed before the folder has a checkpoint, the swap is begun again by the same command.
+
+Exit codes: 0 done, 2 wrong input (nothing is written then), 130 stopped by Ctrl-C.
 
 Examples:
   teamtr train configs/relay-tiny.yaml
@@ -85,13 +88,23 @@ const swap = async (run: string, options: Options): Promise<void> => {
   const { swappedConfig } = await import('../train/swapConfig.js')
   const config = swappedConfig(own.config, { run: resolve(run), agent, align: options.align ?? (options.add ? 0 : 500), freeze: options.freeze, stages: options.stages, seed: options.seed, ...await newcomer(options.with) })
   const folder = options.out ?? join(dirname(run), `${basename(resolve(run))}-${options.add ? 'add' : `swap-${agent}`}`)
-  const [{ initEngine }, { runTraining }, { disposeTeam }] = await Promise.all([
-    import('../train/backend.js'), import('../train/run.js'), import('../train/team.js'),
+  const [{ initEngine }, { runTraining }, { disposeTeam }, { checkpointNames }, { fileIn }] = await Promise.all([
+    import('../train/backend.js'), import('../train/run.js'), import('../train/team.js'), import('../train/checkpoints.js'), import('../train/runFolder.js'),
   ])
+  // A swap that was stopped halfway left its configuration, which must be the one that is asked for.
+  const resume = existsSync(fileIn.config(folder))
+  if (resume && checkpointNames(folder).length > 0) throw new InputError(`${folder}: holds a run already; choose another --out`)
   const engine = await initEngine(options.engine)
   let shown: { phase: string; bar: Progress } | undefined
+  const interrupt = (): never => {
+    shown?.bar.end()
+    process.stderr.write(`stopped; the same command begins the swap in ${folder} again\n`)
+    process.exit(130)
+  }
+  process.on('SIGINT', interrupt)
   const { team } = await runTraining(config, {
     folder,
+    resume,
     engine: engine.name,
     where: '--with',
     signal: AbortSignal.abort(), // the run is begun and kept, and no update is done
@@ -102,7 +115,10 @@ const swap = async (run: string, options: Options): Promise<void> => {
       }
       shown.bar.update(done, note)
     },
-  }).finally(() => shown?.bar.end())
+  }).finally(() => {
+    shown?.bar.end()
+    process.off('SIGINT', interrupt)
+  })
   disposeTeam(team)
   await say(folder)
   process.stderr.write(`${folder} holds the new team; it learns on with: teamtr train --resume --out ${folder}\n`)
@@ -117,6 +133,6 @@ const newcomer = async (given: string | undefined): Promise<{ with?: { run: stri
     const [, folder, agent] = at
     return { with: { run: resolve(folder), agent: Number(agent), config: readRun(folder).config } }
   }
-  const [{ readConfig }, { parseConfig }] = await Promise.all([import('../util/files.js'), import('../train/config.js')])
-  return { like: parseConfig(await readConfig(given), given) }
+  const [{ readTrainingConfig }, { parseConfig }] = await Promise.all([import('../train/readTrainingConfig.js'), import('../train/config.js')])
+  return { like: parseConfig(readTrainingConfig(given), given) }
 }

@@ -31,8 +31,8 @@ export interface NamedFigure {
   readonly text: { readonly title: string; readonly subtitle: string }
 }
 
-/** A drawn figure by name. */
-export type FigureOf = (name: string) => { svg: string; alt: string }
+/** A drawn figure by name: none where there is nothing to draw, such as the divergences of a run of no updates. */
+export type FigureOf = (name: string) => { svg: string; alt: string }[]
 
 /** Learning curves, divergences and the first run's certificates. */
 export const trainingFigures = (runs: readonly TrainedRun[]): NamedFigure[] => [
@@ -59,20 +59,21 @@ export const trainingFigures = (runs: readonly TrainedRun[]): NamedFigure[] => [
 const isInside = (runs: readonly TrainedRun[]): boolean => runs.every(({ records }) => records.every(({ kl, delta }) => kl <= delta))
 
 /**
- * Write figures as SVG, PNG and CSV below a folder.
+ * Write figures as SVG, PNG and CSV below a folder; one without rows is left out. Nothing is written before all are drawn.
  *
  * @throws InputError when a file cannot be written
  */
 export const writeFigures = async (folder: string, figures: readonly NamedFigure[]): Promise<FigureOf> => {
-  const drawn = new Map<string, { svg: string; alt: string }>()
+  const drawn = new Map<string, { svg: string; png: Uint8Array; csv: string; alt: string }>()
   for (const { name, rows, draw, text } of figures) {
+    if (rows.length === 0) continue
     const svg = await toSvg(draw(rows, text))
-    writeAtomic(join(folder, `${name}.svg`), svg)
-    writeAtomic(join(folder, `${name}.png`), await toPng(svg))
-    writeAtomic(join(folder, `${name}.csv`), toCsv(rows))
-    drawn.set(name, { svg, alt: text.title })
+    drawn.set(name, { svg, png: await toPng(svg), csv: toCsv(rows), alt: text.title })
   }
-  return (name) => drawn.get(name)!
+  for (const [name, { svg, png, csv }] of drawn) {
+    for (const [extension, content] of Object.entries({ svg, png, csv })) writeAtomic(join(folder, `${name}.${extension}`), content)
+  }
+  return (name) => [drawn.get(name) ?? []].flat()
 }
 
 /** On the trust region, and on certificates against measured improvements. */
@@ -83,7 +84,7 @@ export const trustSections = (runs: readonly TrainedRun[], figure: FigureOf): Se
       'An update whose measured divergence from the agent’s behaviour exceeds δ is scaled back along the update until it holds, ' +
       'or refused, where the method says so.',
     ],
-    figures: [figure('kl')],
+    figures: figure('kl'),
   },
   {
     heading: 'Certificate and measured improvement',
@@ -91,7 +92,7 @@ export const trustSections = (runs: readonly TrainedRun[], figure: FigureOf): Se
       'Theorem 3.6 and the active-mass certificate, from sampled estimates: a diagnostic, not a proof. The worst-case penalty c Σ√δ is ' +
       `far larger than what a small update can bring, so at this δ a certificate says little. ${certificatesThatHeld(runs)}`,
     ],
-    figures: [figure('certificate')],
+    figures: figure('certificate'),
   },
 ]
 
@@ -100,6 +101,7 @@ const stageCertificates = ([{ records }]: readonly TrainedRun[]) =>
 
 const certificatesThatHeld = (runs: readonly TrainedRun[]): string => {
   const stages = stageCertificates(runs)
+  if (stages.length === 0) return 'No stage is done yet.'
   const held = stages.filter(({ bound, activeMass, improvement }) => Math.max(bound, activeMass) <= improvement.high)
   return `In ${held.length} of ${stages.length} stages neither lies above the interval of the measured improvement.`
 }

@@ -249,7 +249,7 @@ export const configSchema = z.strictObject({
     reading: z.enum(['message', 'discounted', 'occupancy']).default('message'),
     /** δ grows by the factor after an update that was an improvement, measured on fresh rollouts, and shrinks after a loss; null: it stays. */
     adaptive: z.strictObject({ factor: z.number().gt(1), min: z.number().gt(0), max: z.number().gt(0) }).nullable().default(null),
-    /** q: the part of the tokens, drawn at random, on which the divergence is measured. */
+    /** q: the part of the tokens, drawn at random, on which the divergence is measured; one token at least is. */
     fraction: z.number().gt(0).max(1).default(1),
     /** Of a token's divergence: over the whole vocabulary, (w − 1) − log w, or −log w. */
     estimator: z.enum(['exact', 'lowVariance', 'plain']).default('exact'),
@@ -314,13 +314,18 @@ const complete = (config: Parsed, where: string) => {
   if (Array.isArray(config.order) && !isPermutation(config.order, agents)) {
     wrong('order', config.order, `expected a permutation of the agents 0 to ${agents - 1}`)
   }
-  const { trustRegion: { delta, beta, estimator }, objective: { clip, microTokens }, rollout: { topP, topK, server, maxTokens, batch }, critic } = config
+  const { trustRegion: { delta, beta, estimator, adaptive }, objective: { clip, microTokens }, rollout: { topP, topK, server, maxTokens, batch }, critic } = config
   if (Array.isArray(delta) && delta.length !== agents) {
     wrong('trustRegion.delta', delta, `expected ${agents} values, one for each agent, or a single one`)
   }
   config.team.frozen.forEach((agent, i) => agent < agents || wrong(`team.frozen[${i}]`, agent, `expected an agent, 0 to ${agents - 1}`))
   if (new Set(config.team.frozen).size === agents) wrong('team.frozen', config.team.frozen, 'at least one agent must be left to update')
   if (beta.min > beta.max) wrong('trustRegion.beta.min', beta.min, `expected at most max, ${beta.max}`)
+  if (adaptive) {
+    if (adaptive.min > adaptive.max) wrong('trustRegion.adaptive.min', adaptive.min, `expected at most max, ${adaptive.max}`)
+    const outside = [delta].flat().find((radius) => radius < adaptive.min || radius > adaptive.max)
+    if (outside !== undefined) wrong('trustRegion.delta', outside, `with trustRegion.adaptive expected ${adaptive.min} to ${adaptive.max}, its min and max`)
+  }
   const sized = ({ kvHeads, ...model }: Parsed['model'], field: string) => {
     if (model.heads % (kvHeads ?? model.heads) !== 0) wrong(`${field}.kvHeads`, kvHeads, `expected a divisor of heads, ${model.heads}`)
     if (model.hidden % (2 * model.heads) !== 0) wrong(`${field}.hidden`, model.hidden, `expected a multiple of 2 · heads, ${2 * model.heads}`)

@@ -1,4 +1,4 @@
-import { bootstrapInterval, studentInterval } from '../theory/intervals.js'
+import { bootstrapInterval, empiricalBernsteinInterval, proportionInterval, studentInterval } from '../theory/intervals.js'
 import type { Random } from '../util/random.js'
 
 /** An estimate and its 95 % interval. */
@@ -13,5 +13,20 @@ export const studentEstimate = (samples: ArrayLike<number>): Estimate => bare(st
 
 /** The same with a bootstrap interval. @param random drives it */
 export const bootstrapEstimate = (samples: ArrayLike<number>, random: Random): Estimate => bare(bootstrapInterval(samples, { random }))
+
+/**
+ * A mean of rewards in [0, 1] with an interval that holds for any number of them, also where all are the same, of which a bootstrap makes a point:
+ * Clopper and Pearson's where each is 0 or 1, else empirical Bernstein.
+ *
+ * @param given one of each episode
+ * @throws RangeError for no rewards, or one outside [0, 1]
+ */
+export const rewardEstimate = (given: readonly number[]): Estimate => {
+  // Rewards that are earned in parts add up to 1 but for rounding.
+  const rewards = given.map((reward) => (Math.abs(reward - Math.round(reward)) < 1e-12 ? Math.round(reward) : reward))
+  return bare(rewards.every((reward) => reward === 0 || reward === 1)
+    ? proportionInterval(rewards.filter((reward) => reward === 1).length, rewards.length)
+    : empiricalBernsteinInterval(rewards, { range: [0, 1] }))
+}
 
 const bare = ({ estimate, low, high }: Estimate): Estimate => ({ estimate, low, high })

@@ -14,10 +14,10 @@ import { studentEstimate, type Estimate } from './estimate.js'
 import type { Divergence } from './measure.js'
 import { isDiagnosed, sampledBefore, type UpdateRecord } from './stage.js'
 import { replaceAgent } from './replacement.js'
+import { startTeam } from './startTeam.js'
 import { stream } from './streams.js'
 import { disposeTeam } from './team.js'
 import { trainTeam } from './trainTeam.js'
-import { warmUp } from './warmup.js'
 
 /** A stage's updates on some problems, exactly: its first steps, as many as there were updates. */
 export interface ExactUpdates {
@@ -41,16 +41,16 @@ export interface FollowOptions {
 }
 
 /**
- * Warm a team up (or swap an agent, as `start` says) and train it, and compute every stage exactly. Nothing is written, and training goes as it would without.
+ * Make the team of a configuration (warmed up, or its language models, or one with an agent swapped, as `start` says) and train it, and compute every stage exactly. Nothing is written, and training goes as it would without.
  *
- * @throws InputError when the game is too large to enumerate: said after the warm-up, before the first update
+ * @throws InputError when the game is too large to enumerate: said when the team is made, before the first update
  */
 export const followRun = async (config: Config, { limit, onProgress }: FollowOptions = {}): Promise<FollowedStage[]> => {
   const { seed, gamma, method, diagnostics, rollout: { prompts, maxTokens, temperature } } = config
   const { task, problems } = environment(config.task, config.team.agents)
   const team = config.start
     ? (await replaceAgent(config, config.start, { onProgress })).team
-    : await warmUp(config, { onProgress: (done, total) => onProgress?.('warm-up', done, total) })
+    : await startTeam(config, { onProgress: (done, total) => onProgress?.('warm-up', done, total) })
   try {
     /** The team as it is, on problems that are drawn for a stage. */
     const start = async (count: number, purpose: 'problems' | 'diagnostics', stage: number): Promise<Start> => {

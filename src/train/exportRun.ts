@@ -6,6 +6,7 @@ import { contextSpace, type ContextSpace } from './contextSpace.js'
 import { environment } from './environment.js'
 import { evaluateTeam, type Evaluation } from './evaluateTeam.js'
 import { stageBetween, type ExactStage } from './exactStage.js'
+import { rewardEstimate, type Estimate } from './estimate.js'
 import { exactReturn, exactTeam, type ExactReturn, type ExactTeam } from './exactTeam.js'
 import { readRun } from './runFolder.js'
 import type { UpdateRecord } from './stage.js'
@@ -17,7 +18,7 @@ export interface ExportOptions {
   readonly checkpoint?: string
   /** The held-out problems that the run evaluates on, or those that the stage learned from. */
   readonly on: 'held-out' | 'training'
-  /** Only so many of them, the first. */
+  /** Only so many of them, the first; default: all. */
   readonly problems?: number
   /** Largest number of contexts times messages. */
   readonly limit?: number
@@ -30,6 +31,8 @@ export interface ExportedTeam {
   readonly updates: number
   readonly exact: ExactReturn
   readonly sampled: Evaluation
+  /** Σ r of the sampled episodes, with an interval that holds for any number of them, and where all are the same. */
+  readonly reward: Estimate
 }
 
 export interface ExportedRun {
@@ -55,14 +58,16 @@ export const exportRun = async (folder: string, { checkpoint, on, problems: coun
   if (names.length === 0) throw new InputError(`${folder}: holds no checkpoint yet`)
   const last = checkpoint === undefined ? names.length - 1 : names.findIndex((name) => Number(name) === Number(checkpoint))
   if (last < 0) throw new InputError(`--checkpoint: holds ${checkpoint}; the run has ${names.join(' and ')}`)
+  const { seed, gamma, rollout: { prompts, maxTokens, temperature } } = config
+  const [all, ofWhom] = on === 'held-out' ? [config.evaluation.problems, 'those that the run is evaluated on'] : [prompts, 'those of a stage']
+  if (count !== undefined && count > all) throw new InputError(`--problems: holds ${count}; expected at most ${all}, ${ofWhom}`)
   const read = names.slice(Math.max(0, last - 1), last + 1).map((name) => readCheckpoint(folder, config, name)!)
 
   try {
     const { task, problems } = environment(config.task, config.team.agents)
-    const { seed, gamma, rollout: { prompts, maxTokens, temperature } } = config
-    const played = on === 'held-out'
-      ? problems('test', count ?? config.evaluation.problems, stream(seed, 'evaluation problems'))
-      : problems('train', count ?? prompts, stream(seed, 'problems', read[0].saved.state.stage))
+    const played = (on === 'held-out'
+      ? problems('test', all, stream(seed, 'evaluation problems'))
+      : problems('train', all, stream(seed, 'problems', read[0].saved.state.stage))).slice(0, count)
     const space = contextSpace(task, read[0].team, played, { gamma, maxTokens, limit })
     const exact: ExactTeam[] = []
     const teams: ExportedTeam[] = []
@@ -71,7 +76,7 @@ export const exportRun = async (folder: string, { checkpoint, on, problems: coun
       const sampled = await evaluateTeam(task, team, played, {
         temperature, maxTokens, random: stream(seed, 'evaluation', state.stage), bootstrap: stream(seed, 'bootstrap', state.stage),
       })
-      teams.push({ updates: updatesDone(state), exact: exactReturn(space, exact[i]), sampled })
+      teams.push({ updates: updatesDone(state), exact: exactReturn(space, exact[i]), sampled, reward: rewardEstimate(sampled.rewards) })
     }
 
     const records = read.length < 2 ? [] : updates.filter(({ update }) => update > teams[0].updates && update <= teams[1].updates)

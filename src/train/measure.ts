@@ -4,6 +4,7 @@ import { studentInterval } from '../theory/intervals.js'
 import type { Advantages } from './advantage.js'
 import type { AgentMessages } from './messages.js'
 import { tokenWeights, type Estimator, type ObjectiveOptions } from './objective.js'
+import type { Random } from '../util/random.js'
 import type { Rollouts } from './rollout.js'
 
 /**
@@ -32,12 +33,29 @@ export interface TokenValues {
   readonly exact: ArrayLike<number> | null
 }
 
-/** A part of the tokens, drawn at random, that stands for all: its sums are divided by the part it was drawn with. */
+/** A part of the tokens, drawn at random, that stands for all: its sums are divided by the part it was drawn with (Horvitz and Thompson). */
 export interface TokenSample {
-  /** q. */
+  /** The probability with which each token is in it. */
   readonly fraction: number
   /** Per marked token. */
   readonly drawn: readonly boolean[]
+}
+
+/**
+ * Draw each of `tokens` tokens with probability q, on condition that one is drawn at least: without any, a divergence would read 0 whatever it is. The
+ * condition raises the probability of each token to q/(1 − (1−q)^tokens), and with this one sums stay unbiased.
+ *
+ * @param q in (0, 1)
+ */
+export const drawTokens = (tokens: number, q: number, random: Random): TokenSample => {
+  const drawn = Array.from({ length: tokens }, () => random.next() < q)
+  const some = -Math.expm1(tokens * Math.log1p(-q))
+  if (tokens > 0 && !drawn.includes(true)) {
+    // The same draw anew, on condition that it is not empty: where its first token stands is geometric, cut off at the end.
+    const first = Math.min(tokens - 1, Math.floor(Math.log1p(-random.next() * some) / Math.log1p(-q)))
+    for (let u = first; u < tokens; u++) drawn[u] = u === first || random.next() < q
+  }
+  return { fraction: tokens > 0 ? q / some : q, drawn }
 }
 
 /** Divergence of each distinct message, the sum over its tokens. */

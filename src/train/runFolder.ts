@@ -249,20 +249,42 @@ export interface RecordedRun {
   readonly evaluations: readonly EvaluationRecord[]
 }
 
-/** Enough to know a line of log.jsonl from something else; the rest of it is read as it was written. */
-const updateSchema = z.looseObject({ update: z.int(), stage: z.int(), agent: z.int(), outcome: z.string(), kl: z.number(), delta: z.number() })
-const evaluationSchema = z.looseObject({ update: z.int(), stage: z.int(), rewards: z.array(z.number()) })
+/** JSON has null for what is not finite. */
+const measured = z.number().nullable()
+const estimate = z.looseObject({ estimate: measured, low: measured, high: measured })
+const certificate = z.looseObject({ bound: measured, activeMass: measured })
+const count = z.int().min(0)
+/** What summaries, tables and figures read of a line; the rest of it is read as it was written. */
+const updateSchema = z.looseObject({
+  update: z.int().min(1), stage: count, position: count, agent: count, outcome: z.enum(['accepted', 'scaled', 'refused', 'skipped']),
+  scale: z.number(), delta: z.number().gt(0), proposedKl: measured, kl: measured, beta: z.number(),
+  surrogate: z.looseObject({ value: measured, unbiased: measured, low: measured, high: measured }), zeta: z.looseObject({ total: measured }),
+  rho: measured, return: estimate, improvement: estimate.nullable(), certificate, stageCertificate: certificate.extend({ improvement: estimate }).nullable(),
+  tokens: count, rollouts: count, seconds: z.looseObject({ update: z.number(), rollouts: z.number() }),
+})
+const evaluationSchema = z.looseObject({ update: count, stage: count, problems: z.int().min(1), reward: estimate, rewards: z.array(z.number()) })
 
 /**
  * Read a run back. A last line that was cut off (the process was killed in it) is left out.
  *
- * @throws InputError when a file is missing or damaged
+ * @throws InputError when a file is missing or damaged, or lacks lines that another one needs
  */
-export const readRun = (folder: string): RecordedRun => ({
-  config: parseConfig(readJson(fileIn.config(folder)), fileIn.config(folder)),
-  updates: readRecords(fileIn.log(folder), updateSchema) as unknown as UpdateRecord[],
-  evaluations: readRecords(fileIn.evaluations(folder), evaluationSchema) as unknown as EvaluationRecord[],
-})
+export const readRun = (folder: string): RecordedRun => {
+  const config = parseConfig(readJson(fileIn.config(folder)), fileIn.config(folder))
+  // In this order: a run that is going on may do an update and the evaluation after it in between.
+  const evaluations = readRecords(fileIn.evaluations(folder), evaluationSchema) as unknown as EvaluationRecord[]
+  const updates = readRecords(fileIn.log(folder), updateSchema) as unknown as UpdateRecord[]
+  const gap = updates.findIndex(({ update }, i) => update !== i + 1)
+  if (gap >= 0) throw new InputError(`${fileIn.log(folder)}: line ${gap + 1}: update: holds ${updates[gap].update}; expected ${gap + 1}, so lines are missing`)
+  evaluations.forEach(({ update, problems, rewards }, i) => {
+    const where = `${fileIn.evaluations(folder)}: line ${i + 1}`
+    if (rewards.length !== problems) throw new InputError(`${where}: rewards: holds ${rewards.length}; expected one for each of ${problems} problems`)
+    // An update is written before the evaluation after it.
+    if (update > updates.length) throw new InputError(`${where}: update: holds ${update}; ${fileIn.log(folder)} ends after ${updates.length}, so lines are missing there`)
+    if (problems !== evaluations[0].problems) throw new InputError(`${where}: problems: holds ${problems}; expected ${evaluations[0].problems} as in line 1`)
+  })
+  return { config, updates, evaluations }
+}
 
 /** The whole lines of a JSONL file of ours; none where there is no file. @throws InputError naming the line that is damaged */
 export const readRecords = <S extends z.ZodType>(file: string, schema: S): z.output<S>[] => {

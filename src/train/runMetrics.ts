@@ -44,7 +44,7 @@ export const runMetrics = ({ config, updates, evaluations }: Pick<RecordedRun, '
   const share = (is: (update: UpdateRecord) => boolean): number => (updates.length > 0 ? updates.filter(is).length / updates.length : 0)
   const over = (value: (update: (typeof diagnosed)[number]) => number): Estimate => studentEstimate(stages.map((stage) => sum(stage.map(value))))
   const hasPairs = certified.length > 1
-  const correlation = hasPairs ? rankCorrelation(certified.map(({ activeMass }) => activeMass), certified.map(({ improvement }) => improvement.estimate)) : NaN
+  const correlation = hasPairs ? rankCorrelation(certified.map(({ activeMass }) => ranked(activeMass)), certified.map(({ improvement }) => ranked(improvement.estimate))) : NaN
   return {
     staleGap: stages.length === 0 ? null : {
       raw: over(({ surrogate, diagnostics }) => Math.abs(surrogate.unbiased - diagnostics.current.estimate)),
@@ -77,6 +77,9 @@ const corrected = (stages: readonly (readonly Diagnosed[])[]): number => {
   const squares = mean(stages.map((stage) => stage.length * sum(stage.map(({ diagnostics: { gap } }) => gap.estimate ** 2 - gap.standardError ** 2))))
   return Math.sign(squares) * Math.sqrt(Math.abs(squares))
 }
+
+/** To 12 decimals of a return: sums of the same rewards in another order differ in the last bits of a double, and are no different rank. */
+const ranked = (value: number): number => Number(value.toFixed(12))
 
 /** The divergence that δ bounds, at what was kept: on all tokens, also where acceptance saw a part of them. */
 export const keptKl = ({ kl, divergence }: UpdateRecord, { trustRegion: { fraction, estimator, reading } }: RecordedRun['config']): number | null =>

@@ -259,4 +259,9 @@ const meanSquare = (errors: readonly number[]): number => errors.reduce((sum, er
  * After − before, problem by problem. On the same problems they are pairs; on other ones independent samples of one size, whose
  * differences have the right mean and variance whichever is taken from which. Either way Student's interval holds.
  */
-const difference = (after: readonly number[], before: readonly number[]): Estimate => studentEstimate(after.map((value, p) => value - before[p]))
+const difference = (after: readonly number[], before: readonly number[]): Estimate => {
+  const { estimate, low, high } = studentEstimate(after.map((value, p) => value - before[p]))
+  // The same returns in another order leave the rounding of their sum, and that is no difference.
+  const size = [...after, ...before].reduce((sum, value) => sum + Math.abs(value), 0) / after.length
+  return { estimate: Math.abs(estimate) <= size * after.length * Number.EPSILON ? 0 : estimate, low, high }
+}

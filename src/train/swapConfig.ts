@@ -28,6 +28,7 @@ export interface SwapOptions {
 export const swappedConfig = (own: Config, { run, agent, align, with: other, like, freeze, stages, seed = own.seed + 1 }: SwapOptions): Config => {
   const { team, trustRegion, gamma, order } = own
   if (team.members) throw new InputError(`${run}: its agents are language models; another model or adapter is swapped in by naming it in the team.json of the run`)
+  if (like?.team.members) throw new InputError('--with: is a configuration of language models, and the agents of the run are decoders that are trained from scratch')
   if (like && vocabularyOf(like) !== vocabularyOf(own)) {
     throw new InputError(`--with: is a configuration of ${like.task.name}, whose agents have another vocabulary; one of ${own.task.name} is needed`)
   }

@@ -6,7 +6,7 @@ import type { Random } from '../util/random.js'
 import type { Advantages } from './advantage.js'
 import { tf } from './backend.js'
 import type { Config } from './config.js'
-import { divergence, logRatiosOf, surrogate, type Divergence, type Surrogate, type TokenSample, type TokenValues } from './measure.js'
+import { divergence, drawTokens, logRatiosOf, surrogate, type Divergence, type Surrogate, type TokenSample, type TokenValues } from './measure.js'
 import { inOrder, messagesOf, microBatches, type AgentMessages, type MicroBatch } from './messages.js'
 import { adamStep, type AdamState } from './model/adam.js'
 import { acting, objective, tokenDivergence, tokenWeights, type Acting, type Weights } from './objective.js'
@@ -102,7 +102,7 @@ const start = async ({ agent, rho, messages }: Pick<Climber, 'agent' | 'rho' | '
   const whole = estimator === 'exact' && tokens * agent.policy.vocabulary <= MOST_KEPT
   const behaviour = batches.map(({ batch }) => tf.tidy(() => acting(agent.policy, agent.theta, batch.tokens, temperature, whole)))
   const logBehaviour = inOrder(messages, batches, await Promise.all(behaviour.map(({ logProbs }) => logProbs.data())))
-  const sample = fraction < 1 ? { fraction, drawn: Array.from({ length: tokens }, () => random.next() < fraction) } : undefined
+  const sample = fraction < 1 ? drawTokens(tokens, fraction, random) : undefined
   const unmoved: TokenValues = { logBehaviour, logUpdated: logBehaviour, exact: estimator === 'exact' ? new Float32Array(tokens) : null }
   const { theta, optimiser } = agent
   return { agent, rho, messages, batches, behaviour, logBehaviour, sample, theta, optimiser, measured: new Map([[0, unmoved]]) }

@@ -78,16 +78,19 @@ export const writableFolder = (folder: string): void => {
   try {
     makeFolder(folder)
   } catch (error) {
-    throw new InputError(`${folder}: cannot be made: ${messageOf(error)}`)
+    throw new InputError(`${folder}: cannot be made: ${reasonOf(error)}`)
   }
   try {
     const probe = join(folder, `.${process.pid}.tmp`)
     makeFolder(probe)
     rmdirSync(probe)
   } catch (error) {
-    throw new InputError(`${folder}: cannot be written: ${messageOf(error)}`)
+    throw new InputError(`${folder}: cannot be written: ${reasonOf(error)}`)
   }
 }
+
+/** What the system said, without the name it said it of, which may be a temporary one: `ENOTDIR: not a directory`. */
+const reasonOf = (error: unknown): string => messageOf(error).replace(/, \w+ '.*$/s, '')
 
 /**
  * Write to a temporary name beside `file`, sync, rename: a reader sees the old content or the new, never a part.
@@ -110,7 +113,7 @@ export const writeAtomic = (file: string, content: string | Uint8Array | Iterabl
   } catch (error) {
     if (existsSync(temporary)) rmSync(temporary)
     if (!(error instanceof Error && 'syscall' in error)) throw error
-    throw new InputError(`${file}: cannot be written: ${messageOf(error)}`)
+    throw new InputError(`${file}: cannot be written: ${reasonOf(error)}`)
   }
 }
 

@@ -65,6 +65,7 @@ describe('exact', () => {
       [['tiny.yaml', '--limit', '100'], 'to play so far; at most 100'],
       [['tiny.yaml', '--method', 'paper'], 'tiny.yaml: method'],
       [['nowhere.yaml'], 'nowhere.yaml: no such file'],
+      [['tiny.yaml', '--stages', '0'], '--stages: holds 0; expected at least 1'],
     ] as const) {
       const { stdout, stderr, status } = await exact(...args, '--out', 'none')
       expect({ stdout, status }).toEqual({ stdout: '', status: 2 })

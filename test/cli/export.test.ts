@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { proportionInterval } from '../../src/theory/intervals.js'
 import { caseReport } from '../../src/theory/report.js'
 
 vi.setConfig({ testTimeout: 60_000 })
@@ -60,8 +61,10 @@ describe('export', () => {
     })
 
     // The sampled return is what the run itself evaluated, of 60 problems.
-    const evaluations = readFileSync(at('run', 'evaluations.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as { update: number; reward: unknown })
-    expect(json.teams[1].sampled).toEqual(evaluations.find(({ update }) => update === 4)!.reward)
+    const evaluations = readFileSync(at('run', 'evaluations.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as { update: number; rewards: number[] })
+    const { rewards } = evaluations.find(({ update }) => update === 4)!
+    const { estimate, low, high } = proportionInterval(rewards.filter((reward) => reward === 1).length, 60)
+    expect(json.teams[1].sampled).toEqual({ estimate, low, high })
     expect(json.problems).toBe(60)
     // Four standard errors of 60 games of 0 or 1: off by chance with probability 1e-4.
     for (const { reward, sampled } of json.teams) expect(Math.abs(reward - sampled.estimate)).toBeLessThan(4 * Math.sqrt(0.25 / 60))
@@ -97,6 +100,8 @@ describe('export', () => {
       [['nowhere'], 'nowhere/config.json: no such file'],
       [['run', '--checkpoint', '3'], '--checkpoint: holds 3; the run has 000002 and 000004'],
       [['run', '--limit', '1000'], 'to play so far; at most 1,000, so take fewer problems or a smaller game'],
+      [['run', '--problems', '61'], '--problems: holds 61; expected at most 60, those that the run is evaluated on'],
+      [['run', '--problems', '25', '--on', 'training'], '--problems: holds 25; expected at most 24, those of a stage'],
       [['run', '--problems', '0'], "option '--problems <n>' argument '0' is invalid"],
       [['run', '--on', 'paper'], 'Allowed choices are held-out, training'],
     ] as const) {

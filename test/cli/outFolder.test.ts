@@ -144,6 +144,7 @@ describe('a wrong option', () => {
   it.each([
     ['demo --quick --gn nowhere.json', /^teamtr: nowhere\.json: no such file\n$/],
     ['demo --quick --engine abacus', /^teamtr: --engine: holds "abacus"; one of tensorflow, /],
+    ['exact nowhere.yaml --out=', /^teamtr: --out: is empty; expected a path\n$/],
     ['figures --only nope', /^teamtr: --only: no figure "nope"; there are /],
     ['tables nope', /^teamtr: tables: "nope"; one of /],
   ])('is refused before anything is computed: %s', async (args, said) => {

@@ -52,7 +52,8 @@ describe('teamtr protocols', () => {
     [['nothing'], /^teamtr: nothing: .*\n$/],
     [['.'], /^teamtr: \.: holds no run \(no config\.json\)\n$/],
     [['run', '--judge', '3'], /^teamtr: --judge: holds 3; expected an agent, 0 to 2\n$/],
-    [['run', '--budget', '0'], /^teamtr: .*--budget.*at least 1.*\n$/],
+    [['run', '--budget', '0'], /^teamtr: .*--budget.*a whole number, 1 to 999999999.*\n$/],
+    [['run', '--problems', '21'], /^teamtr: --problems: holds 21; expected at most 20, those that it is evaluated on \(evaluation\.problems\)\n$/],
     [['run', '--temperature', '0'], /^teamtr: .*--temperature.*above 0.*\n$/],
   ])('refuses %j in one line', (args, message) => {
     const { stderr, status } = teamtr('protocols', ...args, '--out', 'refused.csv')

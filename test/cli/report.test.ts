@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
@@ -33,6 +33,21 @@ it('draws recorded runs on one page that loads nothing, with the numbers of thei
   expect(page).not.toMatch(/https?:/)
   // The second run has no acceptance, and the page does not claim that it stayed inside.
   expect(page).toContain('Not every update stays inside its trust region')
+})
+
+it('reports a run of no updates, and refuses one whose log was lost, before anything is written', async () => {
+  const none = join(folder, 'none')
+  mkdirSync(none)
+  cpSync('data/training/relay-3/config.json', join(none, 'config.json'))
+  const lines = readFileSync('data/training/relay-3/evaluations.jsonl', 'utf8')
+  writeFileSync(join(none, 'evaluations.jsonl'), `${lines.split('\n')[0]}\n`)
+  expect(await run(none)).toContain('untrained')
+  expect(readdirSync(join(none, 'report')).sort()).toEqual(['index.html', 'learning.csv', 'learning.png', 'learning.svg'])
+  expect(readFileSync(join(none, 'report', 'index.html'), 'utf8')).toContain('No stage is done yet.')
+  rmSync(join(none, 'report'), { recursive: true })
+  writeFileSync(join(none, 'evaluations.jsonl'), lines)
+  await expect(run(none)).rejects.toThrow(/evaluations\.jsonl: line 2: update: holds \d+; .*log\.jsonl ends after 0, so lines are missing there/)
+  expect(existsSync(join(none, 'report'))).toBe(false)
 })
 
 it('refuses what holds no run, and a folder that cannot be written, in one line', async () => {

@@ -1,7 +1,9 @@
 import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { readSwap } from '../../src/train/recovery.js'
@@ -36,6 +38,8 @@ team: {agents: 2}
 model: {layers: 2, hidden: 24, heads: 2, intermediate: 24}
 warmup: {steps: 10, episodes: 16}
 `)
+  mkdirSync(at('model'))
+  writeFileSync(at('language.yaml'), 'task: {name: relay, modulus: 3}\nteam: {agents: [{model: model}, {model: model}]}\n')
   writeFileSync(at('guessing.yaml'), 'task: {name: guessing}\n')
   await teamtr('train', 'small.yaml', '--out', 'before')
 })
@@ -67,6 +71,25 @@ describe('teamtr swap', () => {
     expect((await teamtr('swap', 'before', '--agent', '0', '--with', 'before:0', '--align', '0', '--out', 'same')).stdout).toMatch(/^swapped +\S+ \[.*\] +0\.000 \[0\.000, 0\.000\] +0\.000 \[/m)
   })
 
+  it('stopped by Ctrl-C, is begun again by the same command, and by no other', async () => {
+    const args = ['swap', 'before', '--agent', '1', '--align', '5000', '--out', 'stopped']
+    const child = execFile(process.execPath, [program, ...args], { cwd: folder })
+    let said = ''
+    child.stderr!.on('data', (text: string) => (said += text))
+    const ended = once(child, 'exit')
+    while (!existsSync(at('stopped', 'config.json'))) await sleep(5)
+    child.kill('SIGINT')
+    expect((await ended)[0]).toBe(130)
+    expect(withoutProgress(said)).toBe('stopped; the same command begins the swap in stopped again\n')
+    expect(existsSync(at('stopped', 'checkpoints'))).toBe(false)
+    expect((await teamtr('swap', 'before', '--agent', '1', '--align', '0', '--out', 'stopped')).stderr)
+      .toBe('teamtr: --with: start.align.contexts: holds 0; the run in stopped has 5000: choose another --out\n')
+    expect((await teamtr(...args)).status).toBe(0)
+    expect((await teamtr(...args)).stderr).toBe('teamtr: stopped: holds a run already; choose another --out\n')
+    await teamtr(...args.slice(0, -1), 'whole')
+    expect({ ...readSwap(at('stopped')), seconds: 0 }).toEqual({ ...readSwap(at('whole')), seconds: 0 })
+  })
+
   it('refuses in one line, and writes nothing', async () => {
     const refusals: [string[], string][] = [
       [['before'], '--agent: missing; whose place is taken, 0 to 1, or --add'],
@@ -74,6 +97,7 @@ describe('teamtr swap', () => {
       [['before', '--agent', '1', '--add'], '--add: an agent is added or, with --agent, replaced; not both'],
       [['none', '--agent', '1'], 'none/config.json: no such file'],
       [['before', '--agent', '1', '--with', 'guessing.yaml'], '--with: is a configuration of guessing, whose agents have another vocabulary; one of relay is needed'],
+      [['before', '--agent', '1', '--with', 'language.yaml'], '--with: is a configuration of language models, and the agents of the run are decoders that are trained from scratch'],
       [['before', '--agent', '1', '--with', 'before:4'], `start.with.agent: holds 4; ${at('before')} has 2, 0 to 1`],
       [['before', '--agent', '1', '--with', 'missing.yaml'], 'missing.yaml: no such file'],
       [['before', '--agent', '1', '--freeze', '0,1'], 'swap: team.frozen: holds [0,1]; at least one agent must be left to update'],
@@ -82,6 +106,6 @@ describe('teamtr swap', () => {
       expect(await teamtr('swap', ...args, '--out', 'x')).toEqual({ stdout: '', stderr: `teamtr: ${message}\n`, status: 2 })
     }
     expect(existsSync(at('x'))).toBe(false)
-    expect((await teamtr('swap', 'before', '--agent', '1', '--out', 'before')).stderr).toBe('teamtr: before: holds a run already; add --resume to continue it, or choose another --out\n')
+    expect((await teamtr('swap', 'before', '--agent', '1', '--out', 'before')).stderr).toBe('teamtr: before: holds a run already; choose another --out\n')
   })
 })

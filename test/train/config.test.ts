@@ -96,6 +96,9 @@ describe('parseConfig', () => {
     [{ critic: { hidden: 1_000_000 } }, 'run.yaml: critic.hidden: holds 1000000; Too big: '],
     [{ model: { kvHeads: 3 } }, 'run.yaml: model.kvHeads: holds 3; expected a divisor of heads, 4'],
     [{ task: { name: 'chess' } }, 'run.yaml: task.name: holds "chess"; expected relay, guessing or benchmark'],
+    [{ trustRegion: { adaptive: { factor: 2, min: 0.1, max: 1 } } }, 'run.yaml: trustRegion.delta: holds 0.02; with trustRegion.adaptive expected 0.1 to 1, its min and max'],
+    [{ trustRegion: { delta: [0.02, 0.5, 0.02], adaptive: { factor: 2, min: 0.01, max: 0.1 } } }, 'run.yaml: trustRegion.delta: holds 0.5; with trustRegion.adaptive expected 0.01 to 0.1'],
+    [{ trustRegion: { adaptive: { factor: 2, min: 0.1, max: 0.01 } } }, 'run.yaml: trustRegion.adaptive.min: holds 0.1; expected at most max, 0.01'],
     [{ trustRegion: { delta: 'small' } }, 'run.yaml: trustRegion.delta: holds "small"; expected a number above 0, or one for each agent'],
     [[1], 'run.yaml: holds [1]; expected object'],
   ])('%j is refused in one line', (value, expected) => {

@@ -334,6 +334,10 @@ describe('a run that is diagnosed', () => {
     expect(metrics.outOfRegion.proposed).toBeGreaterThan(0)
     const certified = stages.map((stage) => stage[2].stageCertificate!)
     expect(metrics.rankCorrelation).toBe(rankCorrelation(certified.map(({ activeMass }) => activeMass), certified.map(({ improvement }) => improvement.estimate)))
+    // What differs by rounding alone has one rank.
+    const levels = [0.3, 0.1 + 0.2, 0.1]
+    const noisy = { ...run, updates: run.updates.map((update) => update.stageCertificate ? { ...update, stageCertificate: { ...update.stageCertificate, activeMass: -update.stage, improvement: { estimate: levels[update.stage], low: 0, high: 1 } } } : update) }
+    expect(runMetrics(noisy).rankCorrelation).toBe(rankCorrelation([0, -1, -2], [0.3, 0.3, 0.1]))
     expect(metrics.violationRate!.estimate).toBe(certified.filter(({ activeMass, improvement }) => activeMass > improvement.high).length / 3)
     expect(metrics.tokens).toBe(run.updates.reduce((sum, { diagnostics }) => sum + diagnostics!.tokens, 0))
     expect(metrics.coordination).toBeNull()

@@ -1,13 +1,18 @@
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { proportionInterval } from '../../src/theory/intervals.js'
 import { measureBehaviour } from '../../src/theory/stage.js'
 import { initEngine, tf } from '../../src/train/backend.js'
 import { parseConfig } from '../../src/train/config.js'
 import { compareEstimates, excessOf, followRun, type FollowedStage } from '../../src/train/exactRun.js'
+import { startTeam } from '../../src/train/startTeam.js'
 import type { UpdateRecord } from '../../src/train/stage.js'
 import { disposeTeam } from '../../src/train/team.js'
 import { trainTeam } from '../../src/train/trainTeam.js'
 import { warmUp } from '../../src/train/warmup.js'
+import { sharedPath } from '../shared.js'
+
+const models = sharedPath('models')
 
 const configWith = (more: object) => parseConfig({
   model: { layers: 1, hidden: 16, heads: 2, intermediate: 16 },
@@ -126,6 +131,22 @@ describe('compareEstimates', () => {
     const covered = followed.flatMap(({ records, exact }) => records.filter(({ improvement }, i) =>
       improvement!.low <= exact.steps[i].improvement && exact.steps[i].improvement <= improvement!.high)).length
     expect(checks.get('improvement')).toMatchObject({ updates: 6, covered })
+  })
+
+  it.skipIf(!models)('follows language models, which are read as trainTeam reads them', async () => {
+    const model = join(models!, 'tiny-llama')
+    const config = configWith({
+      model: undefined, warmup: undefined, team: { agents: [{ model, adapter: join(model, 'adapter') }, { model }] }, protocol: { taskRole: false, chatTemplate: false },
+      task: { name: 'relay', modulus: 2 }, rollout: { prompts: 2, group: 4, maxTokens: 1 }, stages: 1,
+    })
+    const team = await startTeam(config)
+    const records: UpdateRecord[] = []
+    await trainTeam(config, team, { onUpdate: (record) => void records.push(record) })
+    const { vocabulary } = team.agents[0].policy
+    disposeTeam(team)
+    const [stage] = await followRun(config)
+    expect(stage.records.map(withoutSeconds)).toEqual(records.map(withoutSeconds))
+    await expect(followRun(config, { limit: vocabulary })).rejects.toThrow(`${vocabulary} messages of up to 1 tokens in each`)
   })
 
   it('leaves out what was not logged: the improvement of stale updates', async () => {

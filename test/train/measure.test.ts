@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { Advantages } from '../../src/train/advantage.js'
-import { activeMass, divergence, surrogate } from '../../src/train/measure.js'
+import { activeMass, divergence, drawTokens, surrogate } from '../../src/train/measure.js'
 import { messagesOf, sequencesOf } from '../../src/train/messages.js'
 import type { Rollouts } from '../../src/train/rollout.js'
+import { random } from '../../src/util/random.js'
 
 const say = (agent: number, turn: number, prompt: number[], tokens: number[]) =>
   ({ agent, turn, prompt, tokens, read: 0, reward: 0, logProbs: tokens.map(() => 0), samplingLogProbs: tokens.map(() => 0) })
@@ -83,6 +84,33 @@ describe('divergence', () => {
 
   it('has ρ̂ as the discounted share of the turns', () => {
     expect([...activeMass(rollouts, 2, 0.5)]).toEqual([0.5 * (4 + 3 * 0.25) / 4, 0.5 * (3 * 0.5) / 4].map((x) => expect.closeTo(x, 12)))
+  })
+})
+
+describe('drawTokens', () => {
+  // 20 000 draws; the standard errors of the frequencies are at most 0.0036, and 4.5 of them are left: 4·10⁻⁵ in all that something fails by chance.
+  it.each([[3, 0.001], [3, 0.2], [4, 0.6]])('of %i tokens with q = %d draws one at least, each with the probability that it states', (tokens, q) => {
+    const source = random(1)
+    const draws = Array.from({ length: 20_000 }, () => drawTokens(tokens, q, source))
+    const some = 1 - (1 - q) ** tokens
+    const counts = new Map<string, number>()
+    for (const { drawn, fraction } of draws) {
+      if (!drawn.includes(true) || Math.abs(fraction - q / some) > 1e-12) expect.fail(`${drawn.join()} with ${fraction}`)
+      const key = drawn.map(Number).join('')
+      counts.set(key, (counts.get(key) ?? 0) + 1)
+    }
+    // Every set as often as independent draws make it, given that one is drawn.
+    for (let set = 1; set < 2 ** tokens; set++) {
+      const key = set.toString(2).padStart(tokens, '0')
+      const size = [...key].filter((bit) => bit === '1').length
+      expect(Math.abs((counts.get(key) ?? 0) / 20_000 - (q ** size * (1 - q) ** (tokens - size)) / some)).toBeLessThan(4.5 * 0.0036)
+    }
+  })
+
+  it('is the plain draw where that is not empty', () => {
+    const [source, same] = [random(2), random(2)]
+    expect(drawTokens(200, 0.5, source)).toEqual({ fraction: 0.5, drawn: Array.from({ length: 200 }, () => same.next() < 0.5) })
+    expect(drawTokens(1, 1e-12, source)).toEqual({ fraction: 1, drawn: [true] })
   })
 })
 

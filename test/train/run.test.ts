@@ -214,6 +214,29 @@ describe('the folder', () => {
     expect(() => readRun(damaged)).toThrow(/log\.jsonl: line 2: is not valid JSON/)
     writeFileSync(join(damaged, 'log.jsonl'), [text[0], '{"update":"two"}', ...text.slice(2)].join('\n'))
     expect(() => readRun(damaged)).toThrow(/log\.jsonl: line 2: update: holds "two"/)
+    const record = JSON.parse(text[1]) as object
+    for (const [change, said] of [
+      [{ update: 3 }, /log\.jsonl: line 2: update: holds 3; expected 2, so lines are missing/],
+      [{ certificate: { bound: 0, activeMass: 'x' } }, /log\.jsonl: line 2: certificate\.activeMass: holds "x"/],
+      [{ improvement: { estimate: 'x', low: 0, high: 0 } }, /log\.jsonl: line 2: improvement\.estimate: holds "x"/],
+      [{ outcome: 'taken' }, /log\.jsonl: line 2: outcome: holds "taken"/],
+    ] as const) {
+      writeFileSync(join(damaged, 'log.jsonl'), [text[0], JSON.stringify({ ...record, ...change }), ...text.slice(2)].join('\n'))
+      expect(() => readRun(damaged)).toThrow(said)
+    }
+    writeFileSync(join(damaged, 'log.jsonl'), '')
+    expect(() => readRun(damaged)).toThrow(/evaluations\.jsonl: line 2: update: holds \d+; .*log\.jsonl ends after 0, so lines are missing there/)
+    writeFileSync(join(damaged, 'log.jsonl'), text.join('\n'))
+    const evaluations = readFileSync(join(damaged, 'evaluations.jsonl'), 'utf8').split('\n')
+    const first = JSON.parse(evaluations[0]) as { problems: number }
+    for (const [change, said] of [
+      [{ rewards: [1, 0] }, /evaluations\.jsonl: line 2: rewards: holds 2; expected one for each of \d+ problems/],
+      [{ problems: 2, rewards: [1, 0] }, new RegExp(`line 2: problems: holds 2; expected ${first.problems} as in line 1`)],
+      [{ reward: { estimate: 'x', low: 0, high: 0 } }, /line 2: reward\.estimate: holds "x"/],
+    ] as const) {
+      writeFileSync(join(damaged, 'evaluations.jsonl'), [evaluations[0], JSON.stringify({ ...JSON.parse(evaluations[1]) as object, ...change }), ''].join('\n'))
+      expect(() => readRun(damaged)).toThrow(said)
+    }
   })
 
   it('is locked once at a time; a lock that tells nothing, or of a process that is gone, is taken over', () => {

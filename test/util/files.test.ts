@@ -45,7 +45,7 @@ describe('writeAtomic', () => {
     const places = [join(file, 'x'), join(file, 'y', 'x'), '/dev/null/x', ...(existsSync('/proc/self') ? ['/proc/teamtr/x'] : [])]
     for (const place of places) {
       expect(() => writeAtomic(place, 'text'), place).toThrow(InputError)
-      expect(() => writeAtomic(place, 'text'), place).toThrow(/^.*x: cannot be written: .*$/)
+      expect(() => writeAtomic(place, 'text'), place).toThrow(/^.*x: cannot be written: [^']*$/) // without the temporary name
     }
   })
 })
