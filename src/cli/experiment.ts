@@ -118,12 +118,12 @@ const find = async (given: string): Promise<{ name: string; file: string; isDecl
 const run = async (given: string | undefined, options: Options): Promise<void> => {
   if (given === undefined) return list()
   const started = performance.now()
-  const [{ expandGrid, shardOf }, { runGrid, folderOf, isCellDone }, { claimFolder, isExperiment }, { writableFolder }, { progress }, { addProtocolResults }, { resultsOf, readableResults }] = await Promise.all([
+  const [{ expandGrid, shardOf }, { runGrid, folderOf, isCellDone }, { claimFolder, isExperiment }, { writableFolder }, { progress }, { addProtocolResults }, { resultsOf, readableResults }, { locateGrid }] = await Promise.all([
     import('../experiments/grid.js'), import('../experiments/runGrid.js'), import('../experiments/folder.js'), import('../util/files.js'), import('../util/progress.js'),
-    import('../experiments/protocolCells.js'), import('../experiments/results.js'),
+    import('../experiments/protocolCells.js'), import('../experiments/results.js'), import('../experiments/locateGrid.js'),
   ])
   const { name, file, isDeclared } = await find(given)
-  const grid = await readGrid(file)
+  const grid = locateGrid(await readGrid(file), file)
   const { quick = false, seeds, engine } = options
   const all = expandGrid(grid, { quick, seeds }, file)
   const cells = options.shard ? shardOf(all, options.shard.i, options.shard.k) : all

@@ -1,12 +1,13 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it, vi } from 'vitest'
 import { expandGrid, parseGrid, type Cell } from '../../src/experiments/grid.js'
+import { locateGrid } from '../../src/experiments/locateGrid.js'
 import { folderOf, runGrid, type GridRunOptions } from '../../src/experiments/runGrid.js'
 import { fileIn, workerOn } from '../../src/train/runFolder.js'
 import { sharedPath } from '../shared.js'
@@ -34,6 +35,19 @@ describe.skipIf(!models)('language models', () => {
     expect(await runGrid([cell], options)).toEqual({ failed: [], started: ['teamtr-0'], stopped: false })
     expect(existsSync(options.bases)).toBe(false)
     expect(existsSync(join(folderOf(options.folder, cell), 'team.json'))).toBe(true)
+  })
+
+  it('are found beside the grid that names them', async () => {
+    symlinkSync(models!, at('models'))
+    const model = 'models/tiny-qwen2'
+    const file = at('models.json')
+    const grid = parseGrid({ about: 'x', base: { team: { agents: [{ model }] } }, variants: [{ a: {}, b: { team: { agents: [{ model, adapter: `${model}/adapter` }] } } }, { c: {} }], quick: { base: { team: { agents: [{ model }] } } } }, file)
+    const { base, variants, quick } = locateGrid(grid, file)
+    const found = { team: { agents: [{ model: at(model) }] } }
+    expect({ base, variants, quick }).toEqual({ base: found, quick: { base: found }, variants: [{ a: {}, b: { team: { agents: [{ model: at(model), adapter: at(`${model}/adapter`) }] } } }, { c: {} }] })
+    writeFileSync(file, JSON.stringify({ ...grid, base: { team: { agents: [{ model: 'nowhere' }] } } }))
+    expect(await experiment(file, '--out', at('nowhere'))).toEqual({ status: 2, stdout: '', stderr: expect.stringMatching(/^teamtr: .*models\.json: team\.agents\[0\]\.model: holds "nowhere"; no such folder.*\n$/) })
+    expect(existsSync(at('nowhere'))).toBe(false)
   })
 })
 
