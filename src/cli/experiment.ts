@@ -30,7 +30,7 @@ export const addExperiment = (program: Command): void => {
     .argument('[name]', 'which; without one they are listed. Or a file of the same form')
     .option('--quick', 'the small version that the experiment declares')
     .option('--seeds <n>', 'seeds 0 … n − 1 (default: what the experiment declares); more can be added later, with --resume', wholeFrom(1, 1000))
-    .option('--jobs <n>', 'runs at a time; the processors are divided among them', wholeFrom(1, 9999), 2)
+    .option('--jobs <n>', `runs at a time, at most ${JOBS_A_PROCESSOR} for each processor; the processors are divided among them`, wholeFrom(1, 9999), 2)
     .option('--out <dir>', 'where runs go (default: runs/experiments, or runs/experiments-quick)')
     .option('--data [dir]', 'when all runs of the grid are finished, write the tables there too; without a folder: data/experiments')
     .option('--no-data', 'never write tables outside --out')
@@ -46,6 +46,7 @@ data/experiments, in the current folder, holds recorded tables. They are replace
 declares, once all its runs are finished; by anything else only with --data.
 One failed run does not stop the others; it is named at the end. Ctrl-C stops after the updates that are being made; the same command with --resume
 goes on, and with a larger --seeds adds runs.
+A run that another process works on (this command given twice on one folder) is waited for.
 
 Exit codes: 0 done, 1 a run failed or is missing, 2 wrong input, 130 stopped by Ctrl-C.
 
@@ -79,6 +80,9 @@ const shard = (text: string): { i: number; k: number } => {
   if (!(i >= 1 && i <= k)) throw new InvalidArgumentError('expected i/k with 1 ≤ i ≤ k, for example 2/8')
   return { i, k }
 }
+
+/** More only wait for each other. */
+const JOBS_A_PROCESSOR = 4
 
 const declared = fileURLToPath(new URL('../../configs/experiments', import.meta.url))
 const say = (text: string): void => void process.stderr.write(`${text}\n`)
@@ -114,13 +118,13 @@ const find = async (given: string): Promise<{ name: string; file: string; isDecl
 const run = async (given: string | undefined, options: Options): Promise<void> => {
   if (given === undefined) return list()
   const started = performance.now()
-  const [{ expandGrid, shardOf }, { runGrid, folderOf, isCellFinished }, { claimFolder, isExperiment }, { writableFolder }, { progress }, { addProtocolResults }, { resultsOf, readableResults }] = await Promise.all([
+  const [{ expandGrid, shardOf }, { runGrid, folderOf, isCellDone }, { claimFolder, isExperiment }, { writableFolder }, { progress }, { addProtocolResults }, { resultsOf, readableResults }, { locateGrid }] = await Promise.all([
     import('../experiments/grid.js'), import('../experiments/runGrid.js'), import('../experiments/folder.js'), import('../util/files.js'), import('../util/progress.js'),
-    import('../experiments/protocolCells.js'), import('../experiments/results.js'),
+    import('../experiments/protocolCells.js'), import('../experiments/results.js'), import('../experiments/locateGrid.js'),
   ])
   const { name, file, isDeclared } = await find(given)
-  const grid = await readGrid(file)
-  const { quick = false, seeds, jobs, engine } = options
+  const grid = locateGrid(await readGrid(file), file)
+  const { quick = false, seeds, engine } = options
   const all = expandGrid(grid, { quick, seeds }, file)
   const cells = options.shard ? shardOf(all, options.shard.i, options.shard.k) : all
   const out = options.out ?? join('runs', quick ? 'experiments-quick' : 'experiments')
@@ -128,6 +132,12 @@ const run = async (given: string | undefined, options: Options): Promise<void> =
   if (!options.resume && isExperiment(folder) && cells.some((cell) => existsSync(folderOf(folder, cell)))) {
     throw new InputError(`${folder}: holds runs already; add --resume to go on with them, or choose another --out`)
   }
+  const processors = availableParallelism()
+  const jobs = Math.max(1, Math.min(options.jobs, cells.length))
+  if (jobs > JOBS_A_PROCESSOR * processors) {
+    throw new InputError(`--jobs: holds ${options.jobs}; expected at most ${JOBS_A_PROCESSOR * processors}, ${JOBS_A_PROCESSOR} for each processor here`)
+  }
+  if (engine !== undefined) await (await import('../train/backend.js')).initEngine(engine) // Throws where it cannot run.
   const count = all.at(-1)!.seed + 1
   const data = dataFolders(options.data, { isDeclared, quick, seeds: count }, grid)
   for (const into of [folder, ...data]) writableFolder(into)
@@ -142,14 +152,14 @@ const run = async (given: string | undefined, options: Options): Promise<void> =
   }
   process.on('SIGINT', interrupt)
   process.on('SIGTERM', interrupt)
-  const missing = cells.filter((cell) => !isCellFinished(folder, cell)).length
+  const missing = cells.filter((cell) => !isCellDone(folder, cell)).length
   say(`${name}: ${cells.length} runs${cells.length < all.length ? ` of ${all.length}` : ''}, ${missing} to do, ${jobs} at a time, in ${folder}`)
   let line: ReturnType<typeof progress> | undefined
   let ended = 0
   const result = await runGrid(cells, {
     folder, jobs, engine,
     bases: join(out, 'bases'),
-    processors: availableParallelism(),
+    processors,
     signal: stop.signal,
     onProgress: (done, total, running) => (line ??= progress(name, total, 'updates')).update(done, running.join(', ')),
     onCell: (cell, { state, reason, seconds }) => {
@@ -162,13 +172,13 @@ const run = async (given: string | undefined, options: Options): Promise<void> =
   line?.end()
   const failed = [...result.failed]
   if (!result.stopped) {
-    const protocols = await addProtocolResults(cells.filter(({ levels }) => grid.protocols.includes(levels[0])), { folder, jobs, engine, processors: availableParallelism(), signal: stop.signal })
+    const protocols = await addProtocolResults(cells.filter(({ levels }) => grid.protocols.includes(levels[0])), { folder, jobs, engine, processors, signal: stop.signal })
     failed.push(...protocols.failed)
   }
   process.off('SIGINT', interrupt)
   process.off('SIGTERM', interrupt)
 
-  const finished = all.filter((cell) => isCellFinished(folder, cell))
+  const finished = all.filter((cell) => isCellDone(folder, cell))
   const complete = finished.length === all.length
   const results = finished.length > 0 ? resultsOf(grid, finished, (cell) => folderOf(folder, cell)) : undefined
   const folders = results ? [folder, ...(complete ? data : [])] : []

@@ -92,6 +92,12 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 // Where nothing can be said, the work goes on.
 process.stderr.on('error', () => undefined)
 
+// The process that started this one over a channel (src/experiments/runGrid.ts) is gone: as with Ctrl-C.
+const orphaned = (): void => void (process.emit('SIGINT') || process.exit(130))
+process.on('disconnect', orphaned)
+process.channel?.unref()
+if (process.connected === false) orphaned()
+
 /** Exit codes: 0 done, 1 a check failed, 2 the input was wrong. */
 const run = async (): Promise<void> => {
   try {

@@ -9,14 +9,14 @@
  * Whatever is there already is read back, or gone on with; so an experiment that was stopped in any way is continued by the same command.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
-import { closeSync, existsSync, openSync, readFileSync } from 'node:fs'
+import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { isWarmedUp } from '../train/base.js'
 import { checkpointNames } from '../train/checkpoints.js'
 import { updatesInStage, type Config } from '../train/config.js'
-import { fileIn, firstDifference, readRun } from '../train/runFolder.js'
+import { fileIn, firstDifference, readRun, workerOn } from '../train/runFolder.js'
 import { InputError, messageOf } from '../util/errors.js'
 import { makeFolder, readJson, writeAtomic } from '../util/files.js'
 import { show } from '../util/validate.js'
@@ -61,6 +61,16 @@ const plannedUpdates = (config: Config): number => config.stages * updatesInStag
 /** Whether a folder holds a cell's run, finished. @throws InputError when it holds another run, by field */
 export const isCellFinished = (folder: string, cell: Cell): boolean => isFinished(folderOf(folder, cell), configIn(folder, cell))
 
+/** The same, and false where the folder is damaged or holds another run: running the cell says what is wrong. */
+export const isCellDone = (folder: string, cell: Cell): boolean => {
+  try {
+    return isCellFinished(folder, cell)
+  } catch (error) {
+    if (error instanceof InputError) return false
+    throw error
+  }
+}
+
 /** Whether a run folder holds all updates of a configuration, and the evaluation after the last. @throws InputError when it holds another configuration's run, by field */
 export const isFinished = (folder: string, config: Config): boolean => {
   if (!existsSync(fileIn.config(folder))) return false
@@ -79,13 +89,12 @@ const placeless = (config: Config): Config => {
   return start ? { ...config, start: { ...start, run: basename(start.run), with: start.with && { ...start.with, run: basename(start.with.run) } } } : config
 }
 
-/** @throws InputError when a folder holds another run than the grid asks for; nothing is started then */
+/** Run what is missing. A cell whose folder is damaged, or holds another run than the grid asks for, fails like one whose process does; the others are run. */
 export const runGrid = async (cells: readonly Cell[], options: GridRunOptions): Promise<GridResult> => {
   const { folder, bases, jobs, signal, onProgress, onCell } = options
-  const missing = cells.filter((cell) => !isCellFinished(folder, cell))
+  const missing = cells.filter((cell) => !isCellDone(folder, cell))
   const failed: { id: string; reason: string }[] = []
   const started: string[] = []
-  const running = new Set<string>()
   const before = new Map(missing.map((cell) => [cell.id, updatesIn(folderOf(folder, cell))]))
   const total = missing.reduce((sum, { id, config }) => sum + plannedUpdates(config) - before.get(id)!, 0)
   const now = new Map(before)
@@ -96,31 +105,46 @@ export const runGrid = async (cells: readonly Cell[], options: GridRunOptions): 
     return missing.reduce((sum, { id }) => sum + Math.max(0, now.get(id)! - before.get(id)!), 0)
   }
 
-  const child = async (name: string, config: Config, into: string, more: readonly string[]): Promise<void> => {
-    started.push(name)
-    running.add(name)
-    await train(name, config, into, more, options).finally(() => running.delete(name))
+  /** What runs, and how it is shown. */
+  const running = new Map<string, string>()
+  /**
+   * A run in a process of its own. Where another works on it (a second call on this folder, or what a killed one left behind for an update), that one is waited
+   * for and what it left is gone on with. @param patience with a process on another machine, which may be there no more, in ms
+   */
+  const child = async (name: string, config: Config, into: string, more: readonly string[], patience = 0): Promise<void> => {
+    const begun = Date.now()
+    const other = (): ReturnType<typeof workerOn> => {
+      const worker = workerOn(into)
+      return worker && (worker.here || Date.now() - begun < patience) ? worker : undefined
+    }
+    try {
+      for (;;) {
+        for (let worker = other(); worker && !signal?.aborted; worker = other()) {
+          running.set(name, `${name} (process ${worker.pid} works on it)`)
+          await sleep(500)
+        }
+        if (signal?.aborted || isFinished(into, config)) return
+        running.set(name, name)
+        started.push(name)
+        const there = existsSync(fileIn.config(into))
+        try {
+          return await train(name, config, into, more, options)
+        } catch (error) {
+          // Refused because another process was quicker?
+          if ((error as Error).cause !== REFUSED || (!other() && existsSync(fileIn.config(into)) === there)) throw error
+        }
+      }
+    } finally {
+      running.delete(name)
+    }
   }
 
   const starts = new Map<string, Promise<void>>()
   const base = (cell: Cell): { folder: string; ready: () => Promise<void> } => {
     const { name, config } = baseOf(cell)
     const at = join(bases, name)
-    const make = async (): Promise<void> => {
-      for (const begun = Date.now(); !isFinished(at, config);) {
-        const held = existsSync(fileIn.lock(at))
-        try {
-          return await child(`base ${name}`, config, at, [])
-        } catch (error) {
-          // Another shard may be making it in the same folder: it is waited for, as long as a warm-up may take.
-          if (!held && !existsSync(fileIn.lock(at)) && !isFinished(at, config)) throw error
-          if (Date.now() - begun > LONGEST_WAIT || signal?.aborted) throw error
-          await sleep(2000)
-        }
-      }
-    }
     const ready = (): Promise<void> => {
-      if (!starts.has(name)) starts.set(name, make())
+      if (!starts.has(name)) starts.set(name, child(`base ${name}`, config, at, [], LONGEST_WAIT))
       return starts.get(name)!
     }
     return { folder: at, ready }
@@ -134,6 +158,7 @@ export const runGrid = async (cells: readonly Cell[], options: GridRunOptions): 
       onCell?.(cell, { state, reason, seconds: (performance.now() - begun) / 1000 })
     }
     try {
+      isCellFinished(folder, cell) // Throws before a base is made for a folder that cannot be used.
       // A run that has checkpoints needs no base any more.
       const goesOn = checkpointNames(folderOf(folder, cell)).length > 0
       await Promise.all(cell.after.map((id) => over.get(id)?.promise))
@@ -162,7 +187,7 @@ export const runGrid = async (cells: readonly Cell[], options: GridRunOptions): 
     ...missing.filter(({ after }) => after.length === 0).map((cell) => () => run(cell)),
     ...missing.filter(({ after }) => after.length > 0).map((cell) => () => run(cell)),
   ]
-  const ticker = setInterval(() => onProgress?.(done(), total, [...running]), 1000)
+  const ticker = setInterval(() => onProgress?.(done(), total, [...running.values()]), 1000)
   try {
     const worker = async (): Promise<void> => {
       for (let next = queue.shift(); next && !signal?.aborted; next = queue.shift()) await next()
@@ -181,8 +206,11 @@ const signalled = (): { promise: Promise<void>; resolve: () => void } => {
   return { promise, resolve }
 }
 
-/** How long a base that somebody else makes is waited for, in ms. */
+/** How long a base that another machine makes is waited for, in ms. */
 const LONGEST_WAIT = 30 * 60_000
+
+/** The exit code of a command that found its input wrong, its folder included. */
+const REFUSED = 2
 
 /** Lines of the log so far. */
 const updatesIn = (folder: string): number => {
@@ -204,43 +232,51 @@ const train = async (name: string, config: Config, into: string, more: readonly 
 }
 
 /**
- * A command of ours in a process of its own. @param name of what it says, in the experiment's folder
- * @returns what it printed @throws InputError with the last line that it said, when it fails
+ * A command of ours in a process of its own, which is interrupted when the signal comes, and when this process is gone. @param name of what it says, in the
+ * experiment's folder @returns what it printed @throws InputError with what it said when it fails; its `cause` is the exit code
  */
 export const runTeamtr = async (
   command: readonly string[], name: string, { folder, jobs, processors, engine, signal }: Pick<GridRunOptions, 'folder' | 'jobs' | 'processors' | 'engine' | 'signal'>,
 ): Promise<string> => {
-  const said = join(folder, '.cells', `${name.replace(' ', '-')}.log`)
+  const log = join(folder, '.cells', `${name.replace(' ', '-')}.log`)
   makeFolder(join(folder, '.cells'))
   const args = [teamtr, ...command, ...(engine === undefined ? [] : ['--engine', engine])]
   const threads = String(Math.max(1, Math.floor(processors / jobs)))
-  const log = openSync(said, 'a')
-  let code: number | null
+  // A process group of its own: Ctrl-C reaches it once, from here. The channel ends with this process, however that ends (src/cli/main.ts).
+  const child = spawn(process.execPath, args, {
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    detached: true,
+    env: { ...process.env, TF_NUM_INTRAOP_THREADS: threads, TF_NUM_INTEROP_THREADS: '1', OMP_NUM_THREADS: threads },
+  })
   const printed: Buffer[] = []
-  try {
-    // A process group of its own: Ctrl-C reaches it once, from here.
-    const child = spawn(process.execPath, args, {
-      stdio: ['ignore', 'pipe', log],
-      detached: true,
-      env: { ...process.env, TF_NUM_INTRAOP_THREADS: threads, TF_NUM_INTEROP_THREADS: '1', OMP_NUM_THREADS: threads },
-    })
-    child.stdout!.on('data', (bytes: Buffer) => printed.push(bytes))
-    code = await ended(child, signal)
-  } finally {
-    closeSync(log)
-  }
+  child.stdout!.on('data', (bytes: Buffer) => printed.push(bytes))
+  let said = ''
+  child.stderr!.setEncoding('utf8').on('data', (text: string) => {
+    appendFileSync(log, text)
+    said = (said + text).slice(-LONGEST_SAYING)
+  })
+  const { code, killedBy } = await ended(child, signal)
   if (code === 0) return Buffer.concat(printed).toString()
-  const lines = readFileSync(said, 'utf8').trim().split('\n')
-  throw new InputError(`${lines.at(-1)?.replace(/^teamtr: /, '') || `exit code ${code}`} (${said})`)
+  throw new InputError(`${killedBy ? `killed by ${killedBy}${killedBy === 'SIGKILL' ? ' (out of memory?)' : ''}` : reasonIn(said, code)} (${log})`, { cause: code })
 }
 
-/** The exit code of a process, which is asked to stop when the signal comes. */
-const ended = (child: ChildProcess, signal?: AbortSignal): Promise<number | null> =>
+/** Characters that are kept of what a process said. */
+const LONGEST_SAYING = 2 ** 16
+
+/** Why a process failed: what our commands say, or an exception's own line above its stack. */
+const reasonIn = (said: string, code: number | null): string => {
+  const lines = said.trim().split('\n')
+  const ours = lines.findLast((line) => line.startsWith('teamtr: '))?.slice('teamtr: '.length)
+  return ours ?? lines.findLast((line) => /^\w*(Error|Exception)\b.*: /.test(line)) ?? (lines.at(-1) || `exit code ${code}`)
+}
+
+/** How a process ends, which is asked to stop when the signal comes. */
+const ended = (child: ChildProcess, signal?: AbortSignal): Promise<{ code: number | null; killedBy: NodeJS.Signals | null }> =>
   new Promise((resolve, reject) => {
     const stop = (): void => void child.kill('SIGINT')
     signal?.addEventListener('abort', stop)
     if (signal?.aborted) stop()
     const end = (): void => signal?.removeEventListener('abort', stop)
     child.on('error', (error) => { end(); reject(error) })
-    child.on('close', (code) => { end(); resolve(code) })
+    child.on('close', (code, killedBy) => { end(); resolve({ code, killedBy }) })
   })

@@ -14,8 +14,12 @@ import { agentSchema } from './teamSchema.js'
 export const readTrainingConfig = (file: string): unknown => {
   const config = readConfig(file) ?? {}
   if (!isObject(config)) return config
-  return { ...config, ...(isObject(config.start) && { start: started(config.start, file) }), ...(isObject(config.team) && { team: located(config.team, file) }), ...(isObject(config.task) && { task: placed(config.task, file) }) }
+  return { ...locateFiles(config, file), ...(isObject(config.start) && { start: started(config.start, file) }) }
 }
+
+/** The same of a configuration, or of a part of one, that stands in a file; but for the runs that it starts from. @throws InputError as above */
+export const locateFiles = (config: Plain, file: string): Plain =>
+  ({ ...config, ...(isObject(config.team) && { team: located(config.team, file) }), ...(isObject(config.task) && { task: placed(config.task, file) }) })
 
 type Plain = Readonly<Record<string, unknown>>
 

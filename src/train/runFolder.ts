@@ -125,8 +125,8 @@ export const lock = (folder: string): (() => void) => {
         return () => rmSync(file, { force: true })
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || attempt > 0) throw error
-        const holder = holderOf(file)
-        if (holder && isAlive(holder)) {
+        const holder = workerOn(folder)
+        if (holder) {
           throw new InputError(`${folder}: process ${holder.pid} on ${holder.host} works on this run (if it does not, delete ${file})`)
         }
         rmSync(file, { force: true })
@@ -138,7 +138,13 @@ export const lock = (folder: string): (() => void) => {
   }
 }
 
-/** Undefined for a lock that was cut off while it was written: its writer is gone. */
+/** The process that works on a run, where there is one: whether one on another machine still does cannot be told. */
+export const workerOn = (folder: string): { readonly pid: number; readonly host: string; readonly here: boolean } | undefined => {
+  const holder = holderOf(fileIn.lock(folder))
+  return holder && isAlive(holder) ? { pid: holder.pid, host: holder.host, here: holder.host === hostname() } : undefined
+}
+
+/** Undefined where there is no lock, and for one that was cut off while it was written: its writer is gone. */
 const holderOf = (file: string): z.output<typeof holderSchema> | undefined => {
   try {
     return holderSchema.parse(JSON.parse(readFileSync(file, 'utf8')))
