@@ -63,6 +63,8 @@ const exact = async (file: string, { method, seed, stages, limit, engine, out, j
   ])
   const config = parseConfig(withOptions(readTrainingConfig(file), { method, seed, stages }), file)
   if (config.stages === 0) throw new InputError(`${stages === 0 ? '--stages' : `${file}: stages`}: holds 0; expected at least 1, since what is computed is stages`)
+  const { topP, topK } = config.rollout
+  if (topP < 1 || topK !== null) throw new InputError(`${file}: rollout.${topP < 1 ? 'topP' : 'topK'}: holds ${topP < 1 ? topP : topK}; expected ${topP < 1 ? 1 : 'null'}, since exact values are those of whole policies`)
   if (out !== undefined) writableFolder(out)
   await initEngine(engine)
   let bar: Progress | undefined

@@ -14,7 +14,7 @@ import { summariseWeights, type WeightSummary } from '../theory/importance.js'
 import { advantagesOf } from './advantage.js'
 import { certify, type Certificate, type CertificateStep } from './certificate.js'
 import type { Config } from './config.js'
-import { studentEstimate, type Estimate } from './estimate.js'
+import { differenceEstimate, studentEstimate, type Estimate } from './estimate.js'
 import { newProbe, occupancyDrift, probeChange, probeCost, type Probe, type UpdateDiagnostics } from './diagnostics.js'
 import { activeMass, type Surrogate } from './measure.js'
 import { fitCritic, targetsOf, valuesOf } from './critic.js'
@@ -192,7 +192,7 @@ export const stage = async (state: StageState, { config, team, sample, probe: sa
     // Under importance weights what is estimated on old rollouts is estimated for the team as it was just before.
     const isFresh = state.sampledAt === position || method.correction === 'importance'
     const isMeasured = fresh && state.sampledAt === position && indices.length === 1
-    const improvement = isMeasured ? difference(returnsOf(fresh), returnsOf(rollouts)) : null
+    const improvement = isMeasured ? differenceEstimate(returnsOf(fresh), returnsOf(rollouts)) : null
     if (improvement && adaptive) team.agents[indices[0]].delta = nextDelta(before[0].delta, improvement, adaptive)
     const steps = [...state.steps]
     const records = results.map((result, i): UpdateRecord => {
@@ -227,7 +227,7 @@ export const stage = async (state: StageState, { config, team, sample, probe: sa
         return: studentEstimate(rewardsOf(rollouts)),
         improvement,
         certificate: certificates.update,
-        stageCertificate: ends ? { ...certificates.stage, improvement: difference(returnsOf(fresh!), startReturns) } : null,
+        stageCertificate: ends ? { ...certificates.stage, improvement: differenceEstimate(returnsOf(fresh!), startReturns) } : null,
         diagnostics: diagnostics[i] ?? null,
         tokens: carries ? sampledTokens(carries) : 0,
         rollouts: carries ? sampledEpisodes(carries) : 0,
@@ -254,14 +254,3 @@ const install = (agent: Agent, { theta, optimiser, beta }: UpdateResult): void =
 }
 
 const meanSquare = (errors: readonly number[]): number => errors.reduce((sum, error) => sum + error ** 2, 0) / errors.length
-
-/**
- * After − before, problem by problem. On the same problems they are pairs; on other ones independent samples of one size, whose
- * differences have the right mean and variance whichever is taken from which. Either way Student's interval holds.
- */
-const difference = (after: readonly number[], before: readonly number[]): Estimate => {
-  const { estimate, low, high } = studentEstimate(after.map((value, p) => value - before[p]))
-  // The same returns in another order leave the rounding of their sum, and that is no difference.
-  const size = [...after, ...before].reduce((sum, value) => sum + Math.abs(value), 0) / after.length
-  return { estimate: Math.abs(estimate) <= size * after.length * Number.EPSILON ? 0 : estimate, low, high }
-}

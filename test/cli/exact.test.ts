@@ -25,6 +25,8 @@ diagnostics: {every: 2, prompts: 6, group: 2}
 stages: 4
 `)
 
+writeFileSync(join(folder, 'cut.yaml'), 'task: {name: relay, modulus: 3}\nteam: {agents: 2}\nrollout: {topP: 0.9}\n')
+
 describe('exact', () => {
   it('prints and writes what is exact beside what was logged', async () => {
     const { stdout, stderr, status } = await exact('tiny.yaml', '--stages', '2', '--out', 'data')
@@ -65,6 +67,7 @@ describe('exact', () => {
       [['tiny.yaml', '--limit', '100'], 'to play so far; at most 100'],
       [['tiny.yaml', '--method', 'paper'], 'tiny.yaml: method'],
       [['nowhere.yaml'], 'nowhere.yaml: no such file'],
+      [['cut.yaml'], 'cut.yaml: rollout.topP: holds 0.9; expected 1, since exact values are those of whole policies'],
       [['tiny.yaml', '--stages', '0'], '--stages: holds 0; expected at least 1'],
     ] as const) {
       const { stdout, stderr, status } = await exact(...args, '--out', 'none')
