@@ -246,10 +246,13 @@ export const experimentFigures: readonly Figure[] = [
   {
     name: 'swap-shock',
     title: 'What a swap costs: at once, after alignment, and after training on',
-    subtitle: `Held-out reward lost against the team as it was; ${seedBars}; the paper’s are its own models`,
-    tables: [summary('plug-and-play'), 'paper/other-figures.csv'],
+    subtitle: 'Held-out reward lost against the team as it was; a point a seed, bars: 95\u00a0% bootstrap over problems; the paper’s are its own models',
+    tables: ['experiments/plug-and-play-swaps.csv', 'paper/other-figures.csv'],
     rows: (table, other) => [
-      ...([['shock', 'at once'], ['shock_aligned', 'after alignment'], ['left', 'after the stages that followed']] as const).flatMap(([measure, series]) => meanRows(table, measure, { series, scale: 100 })),
+      ...([['shock', 'at once'], ['shock_aligned', 'after alignment'], ['left', 'after the stages that followed']] as const).flatMap(([measure, series]) =>
+        table.filter((row) => typeof row[measure] === 'number').map((row) => ({
+          label: nameOf(row.variant), series, value: scaled(row[measure], 100), low: scaled(row[`${measure}_low`], 100), high: scaled(row[`${measure}_high`], 100),
+        }))),
       ...([['before', 'at once'], ['after', 'after alignment']] as const).map(([when, series]) => ({
         label: 'the paper’s', series, value: paperValue(other, `swap shock ${when} alignment`), low: null, high: null,
       })),

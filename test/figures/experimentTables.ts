@@ -19,7 +19,7 @@ const measured = (at: number, seed: number, agents: number): Row => {
 
 const swap = (variant: string, seed: number): Row => ({
   variant, level: variant, seed, method: 'teamtr', agents: 3, reward_was: 0.9, reward_swapped: 0.7, reward_aligned: variant === 'direct' ? null : 0.85 + 0.01 * seed, reward_recovered: 0.88,
-  shock: 0.2, shock_low: 0.15, shock_high: 0.26, shock_aligned: variant === 'direct' ? null : 0.05 - 0.01 * seed, shock_aligned_low: -0.01, shock_aligned_high: 0.08, left: 0.02,
+  shock: 0.2, shock_low: 0.15, shock_high: 0.26, shock_aligned: variant === 'direct' ? null : 0.05 - 0.01 * seed, shock_aligned_low: -0.01, shock_aligned_high: 0.08, left: 0.02, left_low: -0.02, left_high: 0.06,
   exact_reward_was: 0.91, exact_reward_swapped: 0.69, exact_reward_aligned: 0.87,
 })
 
@@ -38,6 +38,7 @@ export const experimentTables = (): Map<string, Row[]> => {
     }))
     const protocols = grid.protocols.flatMap((variant) => runs.filter((row) => row.variant === variant).map((row): Row => ({ ...row, variant: `${variant}.pass-at-n-oracle`, updates: null, reward_after: 0.95 })))
     const swaps = name === 'plug-and-play' ? ['direct', 'aligned'].flatMap((variant) => [0, 1].map((seed) => swap(variant, seed))) : []
+    if (swaps.length > 0) add(`${name}-swaps`, swaps)
     add(`${name}-runs`, runs)
     add(`${name}-summary`, [...summaryRows([...runs, ...protocols], cells, grid), ...summaryRows(swaps, cells, {})])
     if (grid.growth) add(`${name}-growth`, growthRows(runs))
