@@ -46,7 +46,7 @@ Stage 0 minimises KL(new‖old) of the new agent's messages in contexts where th
 held-out reward of the team as it was less that of the new one, with a 95 % bootstrap interval of the paired differences. Where agents are added, the team as it
 was is the old one with the agent that spoke before speaking once more, in the larger game. Small games are computed exactly, too.
 
-Both agents must have one vocabulary, that of the game: agents of other games are refused.
+Both agents must have one vocabulary, that of the game: agents of games with other words are refused.
 
 Stopped by Ctrl-C or killed before the folder has a checkpoint, the swap is begun again by the same command.
 

@@ -16,7 +16,7 @@ const TEXT = new Set([
  * InputError that names file, line and column. What no figure reads is not looked at.
  *
  * @param table its name below data/
- * @throws InputError when it cannot be read, or a line has more or fewer cells than the header
+ * @throws InputError when it cannot be read, holds no rows, or a line has more or fewer cells than the header
  */
 export const readTable = (file: string, table: string): Row[] => tableRows(readText(file), file, table)
 
@@ -25,6 +25,7 @@ export const tableRows = (text: string, file: string, table: string): Row[] => {
   const [columns = [], ...lines] = csvParseRows(text)
   const odd = lines.findIndex((cells) => cells.length !== columns.length)
   if (odd >= 0) throw new InputError(`${file}: line ${odd + 2}: holds ${lines[odd].length} cells; the header has ${columns.length}`)
+  if (lines.length === 0) throw new InputError(`${file}: holds no rows`)
   return parseCsv(text).map((row, k) => new Proxy(row, {
     get: (_, column) => {
       // JSON.stringify asks every object for it.
@@ -34,6 +35,7 @@ export const tableRows = (text: string, file: string, table: string): Row[] => {
       if (typeof cell === 'string' && !TEXT.has(column) && !TEXT.has(`${table}: ${column}`)) {
         throw new InputError(`${file}: line ${k + 2}: ${column}: holds ${show(cell)}; expected a number`)
       }
+      if (typeof cell === 'number' && !Number.isFinite(cell)) throw new InputError(`${file}: line ${k + 2}: ${column}: holds ${cell}; expected a finite number`)
       return cell
     },
   }))

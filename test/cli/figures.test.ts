@@ -56,6 +56,9 @@ describe('teamtr figures', () => {
     for (const [content, said] of [
       [text.replace('arrived', 'arived'), 'line 1: has no column "arrived" (did you mean "arived"?)'],
       [[...lines.slice(0, 2), third.with(at, 'abc').join(','), ...lines.slice(3)].join('\n'), 'line 3: arrived: holds "abc"; expected a number'],
+      [[...lines.slice(0, 2), third.with(at, '1e999').join(','), ...lines.slice(3)].join('\n'), 'line 3: arrived: holds Infinity; expected a finite number'],
+      ['', 'holds no rows'],
+      [`${lines[0]}\n`, 'holds no rows'],
       [[...lines.slice(0, 2), third.slice(1).join(','), ...lines.slice(3)].join('\n'), `line 3: holds ${third.length - 1} cells; the header has ${third.length}`],
     ]) {
       writeFileSync(file, content)
