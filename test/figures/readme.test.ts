@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { parseCsv } from '../../src/figures/csv.js'
+import { parseCsv, type Row } from '../../src/figures/csv.js'
 import { nameOf, verdict } from '../../src/figures/experimentFigures.js'
 
 it('the README’s table of methods, and what it says of it, are data/experiments/main-summary.csv', () => {
@@ -25,4 +25,22 @@ it('the README’s table of methods, and what it says of it, are data/experiment
   for (const variant of ['single-dapo', 'untrained.best-of-n']) expect(verdicts[variant]).toBe('above')
   for (const { measure, mean } of table) if (measure === 'violation_rate') expect(mean).toBe(0)
   for (const variant of ['teamtr', 'stale']) expect(meanOf(variant, 'out_of_region_kept')).toBe(0)
+})
+
+it('the README’s table of team sizes is data/experiments/team-size-growth.csv and team-size-summary.csv', () => {
+  const read = (path: string): string => readFileSync(join(process.cwd(), path), 'utf8')
+  const growth = parseCsv(read('data/experiments/team-size-growth.csv'))
+  const summary = parseCsv(read('data/experiments/team-size-summary.csv'))
+  const at = (level: string, agents: number, measure: string) => summary.find((row) => row.level === level && row.agents === agents && row.measure === measure)!
+  const points = (row: Row): string => {
+    const text = `${Number(row.difference) < 0 ? '' : '+'}${(100 * Number(row.difference)).toFixed(1)}`
+    return verdict(row) === 'not told apart' ? text : `**${text}**`
+  }
+  for (const [level, name, paper] of [['teamtr', 'TeamTR', '1.05'], ['stale', 'naive sequential (stale, no acceptance)', '1.91'], ['stale-accepted', 'stale, same trust region', '']] as const) {
+    const fit = growth.find((row) => row.level === level && row.measure === 'drift' && row.fit === 'log-log')!
+    const [alpha, low, high] = [fit.alpha, fit.seeds_low, fit.seeds_high].map((x) => Number(x).toFixed(2))
+    const drifts = [2, 8].map((n) => Number(at(level, n, 'drift').mean).toFixed(3)).join(', ')
+    const differences = level === 'teamtr' ? '' : [2, 4, 6, 8].map((n) => points(at(level, n, 'reward_after'))).join(', ')
+    expect(read('README.md')).toContain(`| ${name} | ${alpha} [${low}, ${high}] | ${drifts} | ${differences} | ${paper} |`)
+  }
 })
