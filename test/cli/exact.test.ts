@@ -1,20 +1,14 @@
-import { execFile, type ChildProcess } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { parseCsv } from '../../src/figures/csv.js'
 import { withoutProgress } from '../progress.js'
+import { teamtrWith } from '../teamtr.js'
 
-const program = fileURLToPath(new URL('../../bin/teamtr.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'exact-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
-const exact = (...args: string[]) =>
-  new Promise<{ stdout: string; stderr: string; status: number | null }>((resolve) => {
-    const done = (_: unknown, stdout: string, stderr: string): void => resolve({ stdout, stderr, status: child.exitCode })
-    const child: ChildProcess = execFile(process.execPath, [program, 'exact', ...args], { env: { ...process.env, TEAMTR_ENGINE: '' }, cwd: folder }, done)
-  })
+const exact = (...args: string[]) => teamtrWith({ env: { ...process.env, TEAMTR_ENGINE: '' }, cwd: folder }, ['exact', ...args])
 writeFileSync(join(folder, 'tiny.yaml'), `
 task: {name: relay, modulus: 3}
 team: {agents: 2}

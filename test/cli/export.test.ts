@@ -1,22 +1,16 @@
-import { execFile, type ChildProcess } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { proportionInterval } from '../../src/theory/intervals.js'
 import { caseReport } from '../../src/theory/report.js'
+import { teamtrWith } from '../teamtr.js'
 
 vi.setConfig({ testTimeout: 60_000 })
 
-const program = fileURLToPath(new URL('../../bin/teamtr.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'export-'))
 const at = (...names: string[]): string => join(folder, ...names)
-const teamtr = (...args: string[]) =>
-  new Promise<{ stdout: string; stderr: string; status: number | null }>((resolve) => {
-    const done = (_: unknown, stdout: string, stderr: string): void => resolve({ stdout, stderr, status: child.exitCode })
-    const child: ChildProcess = execFile(process.execPath, [program, ...args], { env: { ...process.env, TEAMTR_ENGINE: '' }, cwd: folder }, done)
-  })
+const teamtr = (...args: string[]) => teamtrWith({ env: { ...process.env, TEAMTR_ENGINE: '' }, cwd: folder }, args)
 
 writeFileSync(at('tiny.yaml'), `
 task: {name: relay, modulus: 3}

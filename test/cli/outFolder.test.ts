@@ -1,4 +1,4 @@
-import { execFile, execFileSync, spawn, spawnSync } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, openSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -7,22 +7,18 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { methodNames } from '../../src/train/methods.js'
 import { nativeEngine } from '../native.js'
+import { program, teamtrWith } from '../teamtr.js'
 
 /** Long enough to start, far too short to compute: what is refused here is refused first. */
 const LIMIT = 15_000
 
-const program = fileURLToPath(new URL('../../bin/teamtr.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'out-'))
 const file = join(folder, 'file')
 writeFileSync(file, 'kept')
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const teamtr = (args: readonly string[], env: Record<string, string> = {}) =>
-  new Promise<{ status: number | null; stdout: string; stderr: string }>((resolve) => {
-    const options = { cwd: folder, timeout: LIMIT, env: { ...process.env, TEAMTR_ENGINE: '', ...env } }
-    const child = execFile(process.execPath, [program, ...args], options, (_, stdout, stderr) =>
-      resolve({ status: child.exitCode, stdout, stderr }))
-  })
+  teamtrWith({ cwd: folder, timeout: LIMIT, env: { ...process.env, TEAMTR_ENGINE: '', ...env } }, args)
 
 /** Folders that not even root can make: below a file, and in /proc, where mkdir fails in a way of its own. */
 const places = [join(file, 'below'), ...(existsSync('/proc/self') ? ['/proc/teamtr'] : [])]

@@ -4,22 +4,18 @@ import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { readSwap } from '../../src/train/recovery.js'
 import { withoutProgress } from '../progress.js'
+import { program, teamtrWith } from '../teamtr.js'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
-const program = fileURLToPath(new URL('../../bin/teamtr.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'swap-cli-'))
 const at = (...names: string[]): string => join(folder, ...names)
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const teamtr = (...args: string[]) =>
-  new Promise<{ stdout: string; stderr: string; status: number | null }>((resolve) => {
-    const child = execFile(process.execPath, [program, ...args], { cwd: folder }, (_, stdout, stderr) => resolve({ stdout, stderr, status: child.exitCode }))
-  })
+const teamtr = (...args: string[]) => teamtrWith({ cwd: folder }, args)
 
 beforeAll(async () => {
   writeFileSync(at('small.yaml'), `

@@ -1,24 +1,19 @@
-import { execFile, spawn, type ChildProcess } from 'node:child_process'
+import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { random } from '../../src/util/random.js'
+import { program, teamtrWith } from '../teamtr.js'
 
 vi.setConfig({ testTimeout: 120_000 })
 
-const program = fileURLToPath(new URL('../../bin/teamtr.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'train-'))
 const at = (...names: string[]): string => join(folder, ...names)
 const options = { env: { ...process.env, TEAMTR_ENGINE: '' }, cwd: folder }
-const train = (...args: string[]) =>
-  new Promise<{ stdout: string; stderr: string; status: number | null }>((resolve) => {
-    const done = (_: unknown, stdout: string, stderr: string): void => resolve({ stdout, stderr, status: child.exitCode })
-    const child: ChildProcess = execFile(process.execPath, [program, 'train', ...args], options, done)
-  })
+const train = (...args: string[]) => teamtrWith(options, ['train', ...args])
 const start = (...args: string[]): ChildProcess => spawn(process.execPath, [program, 'train', ...args], { ...options, stdio: 'ignore' })
 
 const config = at('small.yaml')

@@ -1,24 +1,19 @@
-import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterAll, expect, it, vi } from 'vitest'
 import { parseCsv } from '../../src/figures/csv.js'
 import { readSwap } from '../../src/train/recovery.js'
 import { readRun } from '../../src/train/runFolder.js'
+import { teamtrWith } from '../teamtr.js'
 
 vi.setConfig({ testTimeout: 180_000 })
 
-const program = fileURLToPath(new URL('../../bin/teamtr.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'chain-'))
 const at = (...names: string[]): string => join(folder, ...names)
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const teamtr = (...args: string[]) =>
-  new Promise<{ stdout: string; stderr: string; status: number | null }>((resolve) => {
-    const child = execFile(process.execPath, [program, ...args], { cwd: folder }, (_, stdout, stderr) => resolve({ stdout, stderr, status: child.exitCode }))
-  })
+const teamtr = (...args: string[]) => teamtrWith({ cwd: folder }, args)
 
 it('an experiment whose runs start from others’: they come first, and the tables tell of the swaps', async () => {
   writeFileSync(at('swaps.yaml'), `

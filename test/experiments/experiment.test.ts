@@ -1,26 +1,21 @@
-import { execFile } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { parseCsv, type Row } from '../../src/figures/csv.js'
 import { baseOf, expandGrid, parseGrid } from '../../src/experiments/grid.js'
 import { fixed, growthRows, readableResults, summaryRows } from '../../src/experiments/results.js'
 import { folderOf, runGrid, type GridRunOptions } from '../../src/experiments/runGrid.js'
 import { readConfig } from '../../src/util/files.js'
+import { teamtrWith } from '../teamtr.js'
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 })
 
-const program = fileURLToPath(new URL('../../bin/teamtr.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'experiment-'))
 const at = (...names: string[]): string => join(folder, ...names)
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const experiment = (...args: string[]) =>
-  new Promise<{ stdout: string; stderr: string; status: number | null }>((resolve) => {
-    const child = execFile(process.execPath, [program, 'experiment', ...args], { cwd: folder }, (_, stdout, stderr) => resolve({ stdout, stderr, status: child.exitCode }))
-  })
+const experiment = (...args: string[]) => teamtrWith({ cwd: folder }, ['experiment', ...args])
 
 const file = at('tiny.yaml')
 writeFileSync(file, `

@@ -1,25 +1,20 @@
-import { execFile } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { dataFolders } from '../../src/cli/experiment.js'
 import { claimFolder, readManifest, sameGrid, type Manifest } from '../../src/experiments/folder.js'
 import { parseGrid } from '../../src/experiments/grid.js'
 import { parseCsv } from '../../src/figures/csv.js'
+import { teamtrWith } from '../teamtr.js'
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 })
 
-const program = fileURLToPath(new URL('../../bin/teamtr.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'folder-'))
 const at = (...names: string[]): string => join(folder, ...names)
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const experiment = (...args: string[]) =>
-  new Promise<{ stdout: string; stderr: string; status: number | null }>((resolve) => {
-    const child = execFile(process.execPath, [program, 'experiment', ...args], { cwd: folder }, (_, stdout, stderr) => resolve({ stdout, stderr, status: child.exitCode }))
-  })
+const experiment = (...args: string[]) => teamtrWith({ cwd: folder }, ['experiment', ...args])
 const refused = (line: RegExp | string) => ({ status: 2, stdout: '', stderr: expect.stringMatching(line instanceof RegExp ? new RegExp(`^teamtr: ${line.source}\\n$`) : line) })
 
 // Called like an experiment that is recorded.
