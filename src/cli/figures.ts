@@ -67,8 +67,8 @@ interface Drawn {
 const missingTable = async ({ name, tables }: Figure, data: string): Promise<string | undefined> => {
   const missing = tables.find((table) => !existsSync(join(data, table)))
   if (missing === undefined) return undefined
-  const { commandInto, recipes } = await import('../figures/catalogue.js')
-  const recipe = recipes.find((one) => one.tables.includes(missing))
+  const { commandInto, recipeOf } = await import('../figures/catalogue.js')
+  const recipe = recipeOf(missing)
   return `figure ${name}: ${join(data, missing)}: no such file; ${recipe ? `"teamtr ${commandInto(recipe, data).join(' ')}" writes it` : 'it comes with teamtr, in its folder data'}`
 }
 

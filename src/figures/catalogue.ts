@@ -53,6 +53,9 @@ export const recipes: readonly Recipe[] = [
   ...exactRecipes,
 ]
 
+/** What writes a table. */
+export const recipeOf = (table: string): Recipe | undefined => recipes.find(({ tables }) => tables.includes(table))
+
 /** Rows of two tables of runs, the second those of the run that only has a KL penalty, each with the name of its method. */
 const relayRows = (runs: readonly Row[], penaltyOnly: readonly Row[]): { row: Row; method: Cell }[] => [
   ...runs.map((row) => ({ row, method: row.method === 'teamtr' ? 'TeamTR' : row.method })),

@@ -3,9 +3,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import type { TopLevelSpec } from 'vega-lite'
-import { commandInto, figures, recipes } from '../figures/catalogue.js'
+import { commandInto, figures, recipeOf } from '../figures/catalogue.js'
 import { parseCsv, type Cell, type Row } from '../figures/csv.js'
 import { themed, toPng, toSvg } from '../figures/render.js'
+import { readTable } from '../figures/table.js'
 import { duration } from '../util/progress.js'
 import type { DisplayData } from './tslab.js'
 
@@ -80,14 +81,13 @@ const escapeHtml = (text: string): string => text.replace(/[&<>]/g, (c) => ({ '&
  */
 export const tablesIn = (folder: string): { rows: (table: string) => Row[]; figure: (name: string) => Promise<void> } => {
   const isThere = (table: string): boolean => existsSync(join(folder, table))
-  const read = (table: string): Row[] => parseCsv(readFileSync(join(folder, table), 'utf8'))
   const sayMissing = (table: string): void => {
-    const recipe = recipes.find(({ tables }) => tables.includes(table))
+    const recipe = recipeOf(table)
     showMarkdown(`*Not recorded yet: \`${table}\`${recipe ? `; \`npx teamtr ${commandInto(recipe, 'data').join(' ')}\` writes it` : ''}.*`)
   }
   return {
     rows: (table) => {
-      if (isThere(table)) return read(table)
+      if (isThere(table)) return parseCsv(readFileSync(join(folder, table), 'utf8'))
       sayMissing(table)
       return []
     },
@@ -96,7 +96,7 @@ export const tablesIn = (folder: string): { rows: (table: string) => Row[]; figu
       if (!found) throw new Error(`no figure "${name}"`)
       const { tables, rows, draw, title, subtitle } = found
       const missing = tables.find((table) => !isThere(table))
-      if (missing === undefined) await show(draw(rows(...tables.map(read)), { title, subtitle }))
+      if (missing === undefined) await show(draw(rows(...tables.map((table) => readTable(join(folder, table), table))), { title, subtitle }))
       else sayMissing(missing)
     },
   }
