@@ -22,7 +22,6 @@ interface Options {
   readonly json?: boolean
 }
 
-
 /** `teamtr experiment`: the declared grids of configs/experiments. */
 export const addExperiment = (program: Command): void => {
   const experiment = program.command('experiment')

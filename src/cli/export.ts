@@ -51,7 +51,6 @@ Example:
     .action(exportCommand)
 }
 
-
 const exportCommand = async (folder: string, options: Options): Promise<void> => {
   const [{ initEngine }, { exportRun }, { CASE_FORMAT, jsonNumber, stageInputToJson }, { readRun }, { writableFolder, writeAtomic }] = await Promise.all([
     import('../train/backend.js'), import('../train/exportRun.js'), import('../theory/json.js'), import('../train/runFolder.js'), import('../util/files.js'),

@@ -8,6 +8,7 @@ import { z } from 'zod'
 import { warmUpOf } from '../train/base.js'
 import { parseConfig, type Config } from '../train/config.js'
 import { InputError } from '../util/errors.js'
+import { isObject } from '../util/objects.js'
 import { didYouMean, show, validate } from '../util/validate.js'
 
 /** What variants and experiments may be called: names of folders and parts of them. */
@@ -130,8 +131,6 @@ const above = (more: unknown, given: unknown): unknown => {
   const keys = new Set([...Object.keys(given), ...Object.keys(more)])
   return Object.fromEntries([...keys].map((key) => [key, !Object.hasOwn(more, key) ? given[key] : key === 'method' ? more[key] : above(more[key], given[key])]))
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** A run of no updates that warms up the team which a cell starts from, and a name for it: cells that start alike have the same. */
 export const baseOf = ({ config }: Pick<Cell, 'config'>): { readonly name: string; readonly config: Config } => {

@@ -142,7 +142,7 @@ const grown = ['stale_gap', 'stale_gap_corrected', 'drift', 'stability'] as cons
 export const growthRows = (rows: readonly Row[], { reference }: Pick<Grid, 'reference'> = {}): Row[] => {
   const levels = [...new Set(rows.map(({ level }) => level as string))]
   return levels.flatMap((level) => grown.flatMap((measure): Row[] => {
-    const points = rows.flatMap((row) => (row.level === level && typeof row[measure] === 'number' ? [{ n: row.agents as number, y: row[measure], seed: row.seed }] : []))
+    const points = pointsOf(rows, level, measure)
     const sizes = [...new Set(points.map(({ n }) => n))].sort((a, b) => a - b)
     if (sizes.length < 2) return []
     const means: GrowthRow[] = sizes.map((n) => ({ n, y: mean(points.filter((point) => point.n === n).map(({ y }) => y)) }))
@@ -152,9 +152,10 @@ export const growthRows = (rows: readonly Row[], { reference }: Pick<Grid, 'refe
     })
     const fitted = (fit: GrowthFit, more: Row = {}): Row => row(fit.method, { alpha: round(fit.alpha), low: round(fit.low), high: round(fit.high), ...more })
     const out: Row[] = []
-    if (means.every(({ y }) => y > 0)) {
-      const alphas = exponents(rows, level, measure)
-      const others = reference === undefined || reference === level ? new Map<unknown, number>() : exponents(rows, reference, measure)
+    const hasLogarithm = means.every(({ y }) => y > 0)
+    if (hasLogarithm) {
+      const alphas = exponents(points)
+      const others = exponents(reference === undefined || reference === level ? [] : pointsOf(rows, reference, measure))
       const seeds = interval([...alphas.values()])
       const against = interval([...alphas].flatMap(([seed, alpha]) => (others.has(seed) ? [alpha - others.get(seed)!] : [])))
       out.push(fitted(fitPowerLaw(means), {
@@ -162,19 +163,21 @@ export const growthRows = (rows: readonly Row[], { reference }: Pick<Grid, 'refe
       }))
     } else out.push(row('log-log', {}))
     if (sizes.length > 3) out.push(fitted(fitPowerLawWithOffset(means)))
-    if (means.every(({ y }) => y > 0)) out.push(...localExponents(means).map(({ alpha, ...ends }) => row('slope', { ...ends, alpha: round(alpha) })))
+    if (hasLogarithm) out.push(...localExponents(means).map(({ alpha, ...ends }) => row('slope', { ...ends, alpha: round(alpha) })))
     return out
   }))
 }
 
+/** What was measured of a level, by team size n. */
+const pointsOf = (rows: readonly Row[], level: string, measure: string): (GrowthRow & { seed: unknown })[] =>
+  rows.flatMap((row) => (row.level === level && typeof row[measure] === 'number' ? [{ n: row.agents as number, y: row[measure], seed: row.seed }] : []))
+
 /** α of each seed by itself, where all that it measured is above 0. */
-const exponents = (rows: readonly Row[], level: string, measure: string): Map<unknown, number> => {
-  const own = rows.filter((row) => row.level === level && typeof row[measure] === 'number')
-  const seeds = [...new Set(own.map(({ seed }) => seed))]
-  const sizes = new Set(own.map(({ agents }) => agents)).size
-  return new Map(seeds.flatMap((seed): [unknown, number][] => {
-    const points = own.flatMap((row) => (row.seed === seed ? [{ n: row.agents as number, y: row[measure] as number }] : []))
-    return points.length === sizes && points.every(({ y }) => y > 0) ? [[seed, fitPowerLaw(points).alpha]] : []
+const exponents = (points: ReturnType<typeof pointsOf>): Map<unknown, number> => {
+  const sizes = new Set(points.map(({ n }) => n)).size
+  return new Map([...new Set(points.map(({ seed }) => seed))].flatMap((seed): [unknown, number][] => {
+    const own = points.filter((point) => point.seed === seed)
+    return own.length === sizes && own.every(({ y }) => y > 0) ? [[seed, fitPowerLaw(own).alpha]] : []
   }))
 }
 

@@ -15,12 +15,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { isWarmedUp } from '../train/base.js'
 import { checkpointNames } from '../train/checkpoints.js'
-import { updatesInStage, type Config } from '../train/config.js'
+import { parseConfig, updatesInStage, type Config } from '../train/config.js'
 import { fileIn, firstDifference, readRun, workerOn } from '../train/runFolder.js'
 import { InputError, messageOf } from '../util/errors.js'
 import { makeFolder, readJson, writeAtomic } from '../util/files.js'
 import { show } from '../util/validate.js'
-import { parseConfig } from '../train/config.js'
 import { baseOf, configIn, type Cell } from './grid.js'
 
 export interface GridRunOptions {

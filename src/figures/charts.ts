@@ -1,6 +1,6 @@
 import type { TopLevelSpec } from 'vega-lite'
 import type { Row } from './csv.js'
-import { along, colorBy, heading, isInterval, ownLegends, schema, seriesOf, shapeBy, withoutLegend, type ChartText } from './encode.js'
+import { along, colorBy, hasInterval, heading, isInterval, layered, schema, seriesOf, shapeBy, withoutLegend, type ChartText } from './encode.js'
 import { lines } from './plots.js'
 
 /** Charts of training runs. */
@@ -89,17 +89,11 @@ export const againstExact = (rows: readonly Row[], text: ChartText & { readonly 
   const [from, to] = [Math.min(...exact), Math.max(...exact)]
   const x = along('exact', { title: `exact ${text.quantity}` })
   const y = along('estimate', { title: `estimated ${text.quantity}` })
-  return {
-    $schema: schema,
-    title: heading(text),
-    data: { values: rows as Row[] },
-    resolve: ownLegends,
-    layer: [
-      { data: { values: [{ from, to }] }, mark: { type: 'rule', strokeDash: [4, 3], color: '#444444' }, encoding: { x: { ...x, field: 'from' }, y: { ...y, field: 'from' }, x2: { field: 'to' }, y2: { field: 'to' } } },
-      ...(rows.some((row) => typeof row.low === 'number')
-        ? [{ transform: [isInterval], mark: { type: 'rule', strokeWidth: 1, opacity: 0.4 }, encoding: { x, y: along('low', { title: `estimated ${text.quantity}` }), y2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) } }]
-        : []),
-      { mark: { type: 'point', filled: true, size: 32, opacity: 0.8 }, encoding: { x, y, ...colorBy('series', rows), ...shapeBy('series', rows) } },
-    ],
-  } as TopLevelSpec
+  return layered(rows, text, [
+    { data: { values: [{ from, to }] }, mark: { type: 'rule', strokeDash: [4, 3], color: '#444444' }, encoding: { x: { ...x, field: 'from' }, y: { ...y, field: 'from' }, x2: { field: 'to' }, y2: { field: 'to' } } },
+    ...(rows.some(hasInterval)
+      ? [{ transform: [isInterval], mark: { type: 'rule', strokeWidth: 1, opacity: 0.4 }, encoding: { x, y: along('low', { title: `estimated ${text.quantity}` }), y2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) } }]
+      : []),
+    { mark: { type: 'point', filled: true, size: 32, opacity: 0.8 }, encoding: { x, y, ...colorBy('series', rows), ...shapeBy('series', rows) } },
+  ])
 }

@@ -81,8 +81,15 @@ const shapes = ['circle', 'square', 'triangle-up', 'diamond', 'cross', 'triangle
 export const withoutLegend = (encoding: object): object =>
   Object.fromEntries(Object.entries(encoding).map(([channel, definition]) => [channel, { ...(definition as object), legend: null }]))
 
+/** Whether a row has an interval. */
+export const hasInterval = (row: Row): boolean => row.low !== undefined && row.low !== null
+
 /** Keeps the rows whose estimate has an interval. */
 export const isInterval = { filter: 'isValid(datum.low) && isValid(datum.high)' } as const
+
+/** A plot of layers over one table, each with legends of its own. */
+export const layered = (rows: readonly Row[], text: ChartText, layer: readonly object[]): TopLevelSpec =>
+  ({ $schema: schema, title: heading(text), data: { values: rows as Row[] }, resolve: ownLegends, layer }) as TopLevelSpec
 
 /** Lets one layer leave out a legend that another one draws. */
 export const ownLegends = { legend: { color: 'independent', shape: 'independent', strokeDash: 'independent' } } as const

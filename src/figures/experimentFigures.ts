@@ -128,7 +128,7 @@ const slopeFigure = (name: string, title: string, measure: string, quantity: str
   rows: (growth, sizes) => [
     ...growth.filter((row) => row.fit === 'slope' && row.measure === measure)
       .map(({ level, from, to, alpha }) => ({ x: Math.sqrt(Number(from) * Number(to)), series: ofSizes(level), value: alpha })),
-    ...['naive sequential', 'TeamTR'].flatMap((method) => 
+    ...['naive sequential', 'TeamTR'].flatMap((method) =>
       localSlopes(sizes.filter((row) => row.quantity === quantity && row.method === method), `the paper’s ${method}`, 'value')),
   ],
   draw: (rows, text) => lines(rows, { ...text, x: teamSizes([2, 3, 4, 5, 6, 8].map((n) => ({ n }))), y: { title: 'local exponent' } }),

@@ -1,6 +1,6 @@
 import type { TopLevelSpec } from 'vega-lite'
 import type { Row } from './csv.js'
-import { along, colorBy, dashBy, heading, isInterval, lineBy, ownLegends, schema, seriesOf, shapeBy, withoutLegend, withTicks, type Axis, type ChartText } from './encode.js'
+import { along, colorBy, dashBy, hasInterval, heading, isInterval, layered, lineBy, ownLegends, schema, seriesOf, shapeBy, withoutLegend, withTicks, type Axis, type ChartText } from './encode.js'
 
 /** Plots that any tidy table fits. */
 
@@ -9,8 +9,6 @@ export interface AxesText extends ChartText {
   readonly x: Axis
   readonly y: Axis
 }
-
-const hasInterval = (row: Row): boolean => row.low !== undefined && row.low !== null
 
 /**
  * One line a series, with points at its values and a band from `low` to `high` where rows have them.
@@ -22,25 +20,19 @@ export const lines = (rows: readonly Row[], text: AxesText & { readonly points?:
   const numbers = (field: string): number[] => rows.map((row) => Number(row[field] ?? NaN))
   const y = along('value', withTicks(text.y, [...numbers('value'), ...numbers('low'), ...numbers('high')]))
   const x = along('x', withTicks(text.x, numbers('x')))
-  return {
-    $schema: schema,
-    title: heading(text),
-    data: { values: rows as Row[] },
-    resolve: ownLegends,
-    layer: [
-      ...(text.reference === undefined ? [] : [referenceLine('y', text.reference)]),
-      ...(rows.some(hasInterval)
-        ? [{
-            mark: { type: 'area', opacity: 0.15, strokeWidth: 0 },
-            encoding: { x, y: { field: 'low', type: 'quantitative' }, y2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) },
-          }]
-        : []),
-      { mark: 'line', encoding: { x, y, ...lineBy('series', rows) } },
-      ...(text.points === false
-        ? []
-        : [{ mark: { type: 'point', filled: true, size: 32, opacity: 1 }, encoding: { x, y, ...withoutLegend({ ...colorBy('series', rows), ...shapeBy('series', rows) }) } }]),
-    ],
-  } as TopLevelSpec
+  return layered(rows, text, [
+    ...(text.reference === undefined ? [] : [referenceLine('y', text.reference)]),
+    ...(rows.some(hasInterval)
+      ? [{
+          mark: { type: 'area', opacity: 0.15, strokeWidth: 0 },
+          encoding: { x, y: { field: 'low', type: 'quantitative' }, y2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) },
+        }]
+      : []),
+    { mark: 'line', encoding: { x, y, ...lineBy('series', rows) } },
+    ...(text.points === false
+      ? []
+      : [{ mark: { type: 'point', filled: true, size: 32, opacity: 1 }, encoding: { x, y, ...withoutLegend({ ...colorBy('series', rows), ...shapeBy('series', rows) }) } }]),
+  ])
 }
 
 /** A dashed line across the plot. */
@@ -63,17 +55,11 @@ export const growth = (rows: readonly Row[], text: ChartText & { readonly y: str
 export const fittedGrowth = (rows: readonly Row[], text: ChartText & { readonly y: string }): TopLevelSpec => {
   const x = along('n', teamSizes(rows))
   const y = (field: string): object => along(field, withTicks({ title: text.y, log: true }, rows.flatMap(({ value, low, high }) => [value, low, high].map(Number))))
-  return {
-    $schema: schema,
-    title: heading(text),
-    data: { values: rows as Row[] },
-    resolve: ownLegends,
-    layer: [
-      { transform: [{ filter: 'isValid(datum.fit)' }], mark: 'line', encoding: { x, y: y('fit'), ...withoutLegend({ ...colorBy('series', rows), ...dashBy('series', rows) }) } },
-      { transform: [isInterval], mark: { type: 'rule', strokeWidth: 2 }, encoding: { x, y: y('low'), y2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) } },
-      { mark: { type: 'point', filled: true, size: 45, opacity: 1 }, encoding: { x, y: y('value'), ...colorBy('series', rows), ...shapeBy('series', rows) } },
-    ],
-  } as TopLevelSpec
+  return layered(rows, text, [
+    { transform: [{ filter: 'isValid(datum.fit)' }], mark: 'line', encoding: { x, y: y('fit'), ...withoutLegend({ ...colorBy('series', rows), ...dashBy('series', rows) }) } },
+    { transform: [isInterval], mark: { type: 'rule', strokeWidth: 2 }, encoding: { x, y: y('low'), y2: { field: 'high' }, ...withoutLegend(colorBy('series', rows)) } },
+    { mark: { type: 'point', filled: true, size: 45, opacity: 1 }, encoding: { x, y: y('value'), ...colorBy('series', rows), ...shapeBy('series', rows) } },
+  ])
 }
 
 /** Slope of log value between neighbouring n, at their geometric mean: rows of `lines`, from rows of `{n}` and a column `value`, in the order of n. */

@@ -5,6 +5,7 @@
  * What is no method but a choice beside it: `order`, δ (`trustRegion.delta`), the part of the tokens that the KL is measured on (`trustRegion.fraction`). A
  * single agent that plays every role of the relay is a team of one with as many rounds as there were agents: the same problems, turns and γ.
  */
+import { isObject } from '../util/objects.js'
 import type { ConfigInput, MethodSettings } from './config.js'
 
 export interface Method {
@@ -96,5 +97,3 @@ const beneath = (defaults: unknown, given: unknown): unknown => {
   if (!isObject(defaults) || !isObject(given)) return given
   return Object.fromEntries([...new Set([...Object.keys(defaults), ...Object.keys(given)])].map((key) => [key, beneath(defaults[key], given[key])]))
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)

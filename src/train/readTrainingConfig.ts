@@ -1,6 +1,7 @@
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { InputError } from '../util/errors.js'
 import { readConfig } from '../util/files.js'
+import { isObject } from '../util/objects.js'
 import { show } from '../util/validate.js'
 import { locateAgents, readTeamFile } from './teamFile.js'
 import { agentSchema } from './teamSchema.js'
@@ -22,8 +23,6 @@ export const locateFiles = (config: Plain, file: string): Plain =>
   ({ ...config, ...(isObject(config.team) && { team: located(config.team, file) }), ...(isObject(config.task) && { task: placed(config.task, file) }) })
 
 type Plain = Readonly<Record<string, unknown>>
-
-const isObject = (value: unknown): value is Plain => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const located = ({ file: pointer, ...team }: Plain, file: string): Plain => {
   if (pointer !== undefined) {

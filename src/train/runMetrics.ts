@@ -39,8 +39,7 @@ export interface RunMetrics {
 export const runMetrics = ({ config, updates, evaluations }: Pick<RecordedRun, 'config' | 'updates' | 'evaluations'>): RunMetrics => {
   const diagnosed = updates.flatMap((update) => (update.diagnostics ? [{ ...update, diagnostics: update.diagnostics }] : []))
   const stages = byStage(diagnosed).filter((stage) => stage.length === updatesInStage(config))
-  const certified = updates.flatMap(({ stageCertificate }) => (stageCertificate && finite(stageCertificate.activeMass) ? [stageCertificate] : []))
-  const violations = certified.filter(({ activeMass, improvement }) => activeMass > improvement.high).length
+  const certified = certifiedStages(updates)
   const share = (is: (update: UpdateRecord) => boolean): number => (updates.length > 0 ? updates.filter(is).length / updates.length : 0)
   const over = (value: (update: (typeof diagnosed)[number]) => number): Estimate => studentEstimate(stages.map((stage) => sum(stage.map(value))))
   const hasPairs = certified.length > 1
@@ -58,7 +57,7 @@ export const runMetrics = ({ config, updates, evaluations }: Pick<RecordedRun, '
     outOfRegion: { proposed: share(({ proposedKl, delta }) => exceeds(proposedKl, delta)), kept: share((update) => exceeds(keptKl(update, config), update.delta)) },
     certificate: certified.length > 0 ? mean(certified.map(({ activeMass }) => activeMass)) : null,
     improvement: certified.length > 0 ? mean(certified.map(({ improvement }) => improvement.estimate)) : null,
-    violationRate: certified.length > 0 ? proportionInterval(violations, certified.length) : null,
+    violationRate: certified.length > 0 ? proportionInterval(certified.filter(isViolated).length, certified.length) : null,
     rankCorrelation: finite(correlation) ? correlation : null,
     tokens: sum(diagnosed.map(({ diagnostics }) => diagnostics.tokens)),
     rollouts: sum(diagnosed.map(({ diagnostics }) => diagnostics.rollouts)),
@@ -80,6 +79,13 @@ const corrected = (stages: readonly (readonly Diagnosed[])[]): number => {
 
 /** To 12 decimals of a return: sums of the same rewards in another order differ in the last bits of a double, and are no different rank. */
 const ranked = (value: number): number => Number(value.toFixed(12))
+
+/** Certificates of the stages that have one, with what was measured. */
+export const certifiedStages = (updates: readonly UpdateRecord[]): NonNullable<UpdateRecord['stageCertificate']>[] =>
+  updates.flatMap(({ stageCertificate }) => (stageCertificate && finite(stageCertificate.activeMass) ? [stageCertificate] : []))
+
+/** Whether a stage's certificate lies above the whole interval of the measured improvement. */
+export const isViolated = ({ activeMass, improvement }: NonNullable<UpdateRecord['stageCertificate']>): boolean => activeMass > improvement.high
 
 /** The divergence that δ bounds, at what was kept: on all tokens, also where acceptance saw a part of them. */
 export const keptKl = ({ kl, divergence }: UpdateRecord, { trustRegion: { fraction, estimator, reading } }: RecordedRun['config']): number | null =>

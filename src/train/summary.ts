@@ -1,7 +1,7 @@
 import { updatesInStage } from './config.js'
 import { compareEvaluations } from './evaluateTeam.js'
 import type { RecordedRun } from './runFolder.js'
-import { keptKl, runMetrics, type RunMetrics } from './runMetrics.js'
+import { certifiedStages, isViolated, keptKl, runMetrics, type RunMetrics } from './runMetrics.js'
 import type { Estimate } from './estimate.js'
 import { stream } from './streams.js'
 import type { Outcome } from './update.js'
@@ -50,8 +50,7 @@ export const summarise = ({ config, updates, evaluations }: RecordedRun): RunSum
     outcomes,
     largestKl: updates.reduce((largest, update) => Math.max(largest, (keptKl(update, config) ?? Infinity) / update.delta), 0),
     stages: stages.length,
-    // logs hold null for what is not finite
-    violations: stages.filter(({ activeMass, improvement }) => (activeMass as number | null) !== null && activeMass > improvement.high).length,
+    violations: certifiedStages(updates).filter(isViolated).length,
     metrics: runMetrics({ config, updates, evaluations }),
     tokens: sum(({ tokens }) => tokens),
     rollouts: sum(({ rollouts }) => rollouts),
